@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One row of evidence: a figure, the goal beside it, and what a peer reaches.
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tranche::bench {
+
+enum class Better { kHigher, kLower };
+enum class PeerSource {
+  kNone,
+  kMeasured,
+  kQuoted
+};  // Measured in this very run, or taken from a publication.
+
+struct Row {
+  std::string what{};
+  double value = 0;
+  std::string unit{};
+  double goal = 0;  // Zero: no goal, reported only.
+  Better better = Better::kHigher;
+  std::string peer{};  // For people: "Slurm 58/s, without a sandbox".
+  PeerSource peer_source = PeerSource::kNone;
+  [[nodiscard]] bool met() const {
+    return goal == 0 || (better == Better::kHigher ? value >= goal : value <= goal);
+  }
+};
+
+struct Suite {
+  std::string name{};
+  std::string about{};
+  std::function<std::vector<Row>()> run{};  // Bounded in time, and ends by itself.
+};
+
+// Each suite lives in its own file; main.cpp lists them.
+Suite guard_suite();
+Suite guard_opencl_suite();
+Suite api_suite();
+Suite cli_suite();
+Suite engine_suite();
+Suite forecast_suite();
+Suite journal_suite();
+Suite sizing_suite();
+Suite wire_suite();
+Suite net_suite();
+Suite placement_suite();
+Suite replay_suite();
+
+}  // namespace tranche::bench

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// The guard on a real OpenCL device (PoCL): shares by identical work-items, what the guard costs, pause,
+// zeroing. The workloads know nothing of the guard and count for themselves.
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include "bench/bench.hpp"
+
+namespace tranche::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path build_folder() {
+  return fs::read_symlink("/proc/self/exe").parent_path();
+}
+
+// A program with pipes to talk to it.
+struct Program {
+  pid_t pid = -1;
+  std::FILE* in = nullptr;
+  std::FILE* out = nullptr;
+};
+
+Program start(const std::string& command) {
+  int to[2];
+  int from[2];
+  if (::pipe(to) != 0 || ::pipe(from) != 0) return {};
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::dup2(to[0], 0);
+    ::dup2(from[1], 1);
+    for (const int fd : {to[0], to[1], from[0], from[1]}) ::close(fd);
+    ::execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
+    ::_exit(127);
+  }
+  ::close(to[0]);
+  ::close(from[1]);
+  return {pid, ::fdopen(to[1], "w"), ::fdopen(from[0], "r")};
+}
+
+std::string line_of(const Program& program) {
+  char text[512] = "";
+  return std::fgets(text, sizeof text, program.out) == nullptr ? "" : text;
+}
+
+void finish(Program& program) {
+  std::fclose(program.in);
+  std::fclose(program.out);
+  ::waitpid(program.pid, nullptr, 0);
+}
+
+double number(const std::string& json, const std::string& name) {
+  const auto at = json.find("\"" + name + "\":");
+  return at == std::string::npos ? 0 : std::strtod(json.c_str() + at + name.size() + 3, nullptr);
+}
+
+std::string guarded(const std::string& name, const std::string& limits) {
+  return (build_folder() / "tranche").string() + " guard run --quiet --name " + name + " " + limits + " -- ";
+}
+
+std::string client(const std::string& line) {
+  return (build_folder() / "opencl" / line).string();
+}
+
+constexpr char kWork[] =
+    "cl_tenant --announce 1 --items 4096 --rounds 1000 --in-flight 16 --seconds 8 --lead-seconds 1";
+
+// Work-items that each tenant finished in the same window.
+std::vector<double> race(const std::vector<std::string>& prefixes) {
+  std::vector<Program> programs;
+  for (const std::string& prefix : prefixes) programs.push_back(start(prefix + client(kWork)));
+  for (const Program& program : programs) line_of(program);  // "ready"
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const long long at = now.tv_sec * 1'000'000'000LL + now.tv_nsec + 200'000'000;
+  for (const Program& program : programs) {
+    std::fprintf(program.in, "%lld\n", at);
+    std::fflush(program.in);
+  }
+  std::vector<double> items;
+  for (Program& program : programs) {
+    items.push_back(number(line_of(program), "items"));
+    finish(program);
+  }
+  return items;
+}
+
+void add(std::vector<Row>& rows,
+         const std::string& what,
+         double value,
+         const char* unit,
+         double goal,
+         Better better) {
+  std::fprintf(stderr, "  %-60s %9.3f %s\n", what.c_str(), value, unit);
+  Row row;
+  row.what = what;
+  row.value = value;
+  row.unit = unit;
+  row.goal = goal;
+  row.better = better;
+  rows.push_back(row);
+}
+
+void shares(std::vector<Row>& rows) {
+  const auto pair = race({guarded("thirty", "--vram 1GiB --compute 30% --mode fair"),
+                          guarded("seventy", "--vram 1GiB --compute 70% --mode fair")});
+  const double sum = pair[0] + pair[1];
+  const double alone = race({guarded("alone", "--vram 1GiB --compute 100% --mode fair")})[0];
+  const double bare = race({""})[0];
+  if (sum == 0 || alone == 0 || bare == 0) return;
+  add(rows, "OpenCL on PoCL, 30/70: off by", std::abs(pair[0] / sum * 100 - 30), "points", 2, Better::kLower);
+  add(rows, "OpenCL on PoCL, 30/70: sum against one alone", sum / alone * 100, "%", 98, Better::kHigher);
+  add(rows, "OpenCL on PoCL, no competitor: against no guard", alone / bare * 100, "%", 98, Better::kHigher);
+}
+
+std::string output_of(const std::string& command) {
+  Program program = start(command);
+  std::string all;
+  for (std::string line = line_of(program); !line.empty(); line = line_of(program)) all += line;
+  finish(program);
+  return all;
+}
+
+double bytes_in_top(const std::string& name) {
+  const std::string top = output_of((build_folder() / "tranche").string() + " guard top --once");
+  const auto at = top.find("\n" + name + " ");
+  if (at == std::string::npos) return -1;
+  char size[32] = "";
+  std::sscanf(top.c_str() + at + 1, "%*s %*s %31s", size);
+  char* unit = nullptr;
+  const double value = std::strtod(size, &unit);
+  return value * (*unit == 'K' ? 1024 : *unit == 'M' ? 1048576 : *unit == 'G' ? 1073741824 : 1);
+}
+
+void pause(std::vector<Row>& rows) {
+  const std::string work = client("cl_steps --steps 100 --mib 64 --step-ms 10");
+  const std::string expected = output_of(client("cl_steps --steps 100 --mib 64 --step-ms 0"));
+  Program job = start(guarded("paused", "--vram 1GiB --compute 100%") + work);
+  std::string told = line_of(job);
+  const double before = bytes_in_top("paused");
+  const std::string change = (build_folder() / "tranche").string() + " guard limit paused --pause ";
+  output_of(change + "on");
+  double after = before;
+  for (int i = 0; i < 300 && after > before / 20; ++i) {
+    ::usleep(50'000);
+    after = bytes_in_top("paused");
+  }
+  output_of(change + "off");
+  for (std::string line = line_of(job); !line.empty(); line = line_of(job)) told += line;
+  finish(job);
+  if (before <= 0) return;
+  add(rows, "OpenCL pause: VRAM given back", (before - after) / before * 100, "%", 95, Better::kHigher);
+  add(rows, "OpenCL pause and resume: result identical", told == expected ? 1 : 0, "", 1, Better::kHigher);
+}
+
+void zeroing(std::vector<Row>& rows) {
+  Program neighbour = start(guarded("neighbour", "--vram 64MiB --compute 50% --mode fair") +
+                            client("cl_steps --steps 100000 --mib 1 --step-ms 200"));
+  line_of(neighbour);
+  for (const int mib : {1, 16, 64}) {
+    const std::string size = std::to_string(mib);
+    const std::string told =
+        output_of(guarded("zeroing", "--vram " + std::to_string(3 * mib) + "MiB --compute 100% --mode fair") +
+                  client("cl_free --seconds 1 --mib " + size));
+    const double copy = number(told, "copy_bytes_per_s");
+    if (copy > 0)
+      add(rows,
+          "OpenCL zeroing on free while sharing, " + size + " MiB: of copy bandwidth",
+          number(told, "free_bytes_per_s") / copy * 100,
+          "%",
+          80,
+          Better::kHigher);
+  }
+  ::kill(neighbour.pid, SIGTERM);
+  finish(neighbour);
+}
+
+std::vector<Row> run_opencl() {
+  if (!fs::exists(build_folder() / "opencl" / "cl_tenant") || !fs::exists(build_folder() / "tranche")) {
+    std::fprintf(stderr, "[skipped] guard-opencl: build the targets tranche and tests/opencl first\n");
+    return {};
+  }
+  std::vector<Row> rows;
+  shares(rows);
+  pause(rows);
+  zeroing(rows);
+  return rows;
+}
+
+}  // namespace
+
+Suite guard_opencl_suite() {
+  return {"guard-opencl", "the guard on a real OpenCL device", run_opencl};
+}
+
+}  // namespace tranche::bench

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/server_process.hpp"
+
+#include <chrono>
+#include <csignal>
+#include <fcntl.h>
+#include <fstream>
+#include <stdexcept>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace tranche::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string first_line(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace
+
+ServerProcess::~ServerProcess() {
+  stop();
+  std::filesystem::remove_all(folder_);
+}
+
+double ServerProcess::start() {
+  const auto port_file = folder_ / "port";
+  std::filesystem::create_directories(folder_);
+  std::filesystem::remove(port_file);
+  const auto begin = Clock::now();
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    const int log = ::open((folder_ / "log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    ::dup2(log, 1);
+    ::dup2(log, 2);
+    const std::string data = (folder_ / "data").string();
+    ::execl(binary().c_str(),
+            "tranche",
+            "server",
+            "--data",
+            data.c_str(),
+            "--listen",
+            "127.0.0.1:0",
+            "--port-file",
+            port_file.c_str(),
+            nullptr);
+    ::_exit(127);
+  }
+  while (!std::filesystem::exists(port_file)) {
+    if (::waitpid(pid_, nullptr, WNOHANG) != 0 || seconds_since(begin) > 120) {
+      throw std::runtime_error("the server did not start; is `tranche` built beside tranche-bench?");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const double ready = seconds_since(begin);
+  port_ = static_cast<std::uint16_t>(std::stoul(first_line(port_file)));
+  token_ = first_line(folder_ / "data" / "operator.token");
+  return ready;
+}
+
+void ServerProcess::stop() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGTERM);
+  ::waitpid(pid_, nullptr, 0);
+  pid_ = 0;
+}
+
+std::filesystem::path ServerProcess::binary() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "tranche";
+}
+
+std::filesystem::path fresh_folder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "tranche-bench-XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no folder for the benchmark's data");
+  return pattern;
+}
+
+}  // namespace tranche::bench

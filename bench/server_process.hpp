@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The built `tranche` beside the benchmark as a server, on a folder of its own that goes with it.
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <sys/types.h>
+
+namespace tranche::bench {
+
+class ServerProcess {
+ public:
+  explicit ServerProcess(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  ~ServerProcess();
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+
+  double start();  // Seconds from the start to the open port.
+  void stop();
+
+  static std::filesystem::path binary();
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] const std::string& token() const { return token_; }
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+  [[nodiscard]] std::filesystem::path data() const { return folder_ / "data"; }
+
+ private:
+  std::filesystem::path folder_;
+  pid_t pid_ = 0;
+  std::uint16_t port_ = 0;
+  std::string token_;
+};
+
+std::filesystem::path fresh_folder();
+
+}  // namespace tranche::bench

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/api.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <sodium.h>
+
+#include "api/openapi.hpp"
+#include "api/problem.hpp"
+
+namespace tranche::api {
+namespace {
+
+std::vector<std::string_view> segments(std::string_view path) {
+  std::vector<std::string_view> parts;
+  if (path.starts_with('/')) path.remove_prefix(1);
+  for (;;) {
+    const auto slash = path.find('/');
+    parts.push_back(path.substr(0, slash));
+    if (slash == std::string_view::npos) return parts;
+    path.remove_prefix(slash + 1);
+  }
+}
+
+bool is_parameter(std::string_view segment) {
+  return segment.starts_with('{');
+}
+
+// Whether the path is the route's; its parameters are decoded on the way.
+bool matches(const Route& route,
+             const std::vector<std::string_view>& path,
+             std::vector<std::string>& parameters) {
+  const auto pattern = segments(route.path);
+  parameters.clear();
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (!is_parameter(pattern[i])) {
+      if (pattern[i] != path[i]) return false;
+      continue;
+    }
+    auto value = net::percent_decode(path[i]);
+    if (!value || value->empty()) return false;
+    parameters.push_back(std::move(*value));
+  }
+  return true;
+}
+
+std::string_view bearer(const net::Request& request) {
+  constexpr std::string_view kScheme = "Bearer ";
+  const std::string_view header = request.header("Authorization");
+  return header.starts_with(kScheme) ? header.substr(kScheme.size()) : std::string_view{};
+}
+
+template <std::size_t N>
+std::array<unsigned char, N> digest(std::initializer_list<std::string_view> parts) {
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, nullptr, 0, N);
+  for (const std::string_view part : parts) {
+    const std::uint64_t size = part.size();
+    crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(&size), sizeof size);
+    crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(part.data()), part.size());
+  }
+  std::array<unsigned char, N> out{};
+  crypto_generichash_final(&state, out.data(), N);
+  return out;
+}
+
+// The same key means the same request only for the same caller on the same route.
+void stamp_idempotency(Call& call) {
+  const std::string_view key = call.request.header("Idempotency-Key");
+  if (key.empty()) return;
+  const std::string actor = std::to_string(call.envelope.actor.value);
+  const auto scope = digest<16>({actor, call.request.method, call.request.path, key});
+  std::memcpy(&call.envelope.idempotency, scope.data(), sizeof call.envelope.idempotency);
+  const auto body = digest<16>({call.request.query, call.request.body});
+  std::memcpy(&call.envelope.body_hash, body.data(), sizeof call.envelope.body_hash);
+}
+
+bool is_plain_id(std::string_view text) {
+  return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  });
+}
+
+}  // namespace
+
+std::string_view Call::query_value(std::string_view name) const {
+  for (const auto& [key, value] : query) {
+    if (key == name) return value;
+  }
+  return {};
+}
+
+std::uint64_t if_version(const Call& call) {
+  std::string_view text = call.request.header("If-Match");
+  if (text.size() < 3 || text.front() != '"' || text.back() != '"') return 0;
+  text = text.substr(1, text.size() - 2);
+  std::uint64_t version = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
+  // An ETag that is not one of ours matches no version.
+  return error == std::errc{} && end == text.data() + text.size() && version != 0 ? version : UINT64_MAX;
+}
+
+Result<Page, wire::Problem> page_of(const Call& call) {
+  constexpr std::size_t kLimitMax = 10'000;
+  Page page;
+  const auto number = [](std::string_view text, auto& value) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc{} && end == text.data() + text.size();
+  };
+  if (const auto limit = call.query_value("limit"); !limit.empty()) {
+    if (!number(limit, page.limit) || page.limit == 0 || page.limit > kLimitMax) {
+      return refuse(wire::Problem{"limit", "a page holds 1 to 10000 items", "leave it out for 100"});
+    }
+  }
+  if (const auto cursor = call.query_value("cursor"); !cursor.empty() && !number(cursor, page.after)) {
+    return refuse(wire::Problem{"cursor", "this is no cursor", "use the `next` of the page before"});
+  }
+  return page;
+}
+
+Api::Api(server::Loop& loop, ApiOptions options)
+    : loop_(loop),
+      options_(std::move(options)),
+      sealer_(options_.seal_key),
+      events_(loop),
+      catalogue_(std::make_shared<Catalogue>()) {
+  for (auto* make :
+       {&party_routes, &access_routes, &quota_routes, &job_routes, &audit_routes, &system_routes}) {
+    for (Route& route : make()) routes_.push_back(std::move(route));
+  }
+  for (const Route& route : routes_) by_depth_[segments(route.path).size()].push_back(&route);
+  openapi_ = make_openapi(routes_, options_.version);
+  loop_.follow([this](const server::Durable& durable) { follow(durable); });
+  loop_.read([this](const engine::State& state) {
+    const std::lock_guard lock(catalogue_mutex_);
+    catalogue_ = std::make_shared<const Catalogue>(Catalogue{state.skus, state.settings});
+  });
+}
+
+void Api::follow(const server::Durable& durable) {
+  events_.publish(durable);
+  for (const engine::Event& event : *durable.events) {
+    if (!std::holds_alternative<engine::SkuSet>(event) &&
+        !std::holds_alternative<engine::SettingsChanged>(event))
+      continue;
+    const std::lock_guard lock(catalogue_mutex_);
+    catalogue_ = std::make_shared<const Catalogue>(Catalogue{durable.state->skus, durable.state->settings});
+  }
+}
+
+std::shared_ptr<const Catalogue> Api::catalogue() const {
+  const std::lock_guard lock(catalogue_mutex_);
+  return catalogue_;
+}
+
+void Api::pulse() {
+  events_.pulse();
+}
+
+std::string Api::next_request_id() {
+  const std::uint64_t number = ++requests_;
+  return id_text("req_", (options_.seed << 32U) ^ number);
+}
+
+const Route* Api::find(Call& call, bool& path_known) const {
+  path_known = false;
+  const auto path = segments(call.request.path);
+  const auto candidates = by_depth_.find(path.size());
+  if (candidates == by_depth_.end()) return nullptr;
+  for (const Route* route : candidates->second) {
+    if (!matches(*route, path, call.parameters)) continue;
+    path_known = true;
+    if (route->method == call.request.method || (route->method == "GET" && call.request.method == "HEAD"))
+      return route;
+  }
+  return nullptr;
+}
+
+bool Api::authenticate(Call& call) {
+  const std::string_view secret = bearer(call.request);
+  if (secret.empty()) return false;
+  const auto known = loop_.tokens().find(secret);
+  if (!known) return false;
+  call.envelope.actor = known->party;
+  call.envelope.token = known->token;
+  return true;
+}
+
+void Api::handle(net::Request&& request, net::Reply reply) {
+  Call call{std::move(request), std::move(reply), {}};
+  call.envelope.origin = call.request.peer;
+  const std::string_view given = call.request.header("X-Request-Id");
+  const std::string own = next_request_id();
+  call.envelope.request_id = is_plain_id(given) ? std::string(given) : own;
+  const std::string& id = call.envelope.request_id;
+
+  bool path_known = false;
+  const Route* route = find(call, path_known);
+  if (route == nullptr) {
+    const ProblemKind kind = path_known ? ProblemKind{405, "method-not-allowed", "No such method here"}
+                                        : ProblemKind{404, "not-found", "Not found"};
+    call.reply.send(problem(
+        kind, call.request.method + ' ' + call.request.path + " is no route", "see /openapi.json", id));
+    return;
+  }
+  if (route->auth == Auth::kToken && !authenticate(call)) {
+    if (!bearer(call.request).empty()) {
+      if (!limiter_.may_try(call.envelope.origin)) {
+        call.reply.send(
+            problem({429, "too-many-requests", "Too many wrong tokens"}, "", "wait a minute", id));
+        return;
+      }
+      limiter_.failed(call.envelope.origin);
+      note_denial(call.envelope,
+                  std::string(route->id),
+                  {.reason = wire::Reason::kForbidden, .rule = "token", .message = "unknown token"});
+    }
+    call.reply.send(unauthenticated(id));
+    return;
+  }
+  const auto query = net::parse_query(call.request.query);
+  if (!query) {
+    call.reply.send(problem(wire::Problem{"", "the query has a bad escape", ""}, id));
+    return;
+  }
+  for (const auto& [name, value] : *query) {
+    if (std::find(route->query.begin(), route->query.end(), name) == route->query.end()) {
+      call.reply.send(problem(wire::Problem{name, "unknown query parameter", "see /openapi.json"}, id));
+      return;
+    }
+  }
+  call.query = *query;
+  stamp_idempotency(call);
+  route->handle(*this, std::move(call));
+}
+
+void Api::run(Call call, engine::Command command, Render render) {
+  Envelope envelope = call.envelope;
+  auto answer = [call = std::move(call), render = std::move(render)](const server::Outcome& outcome) mutable {
+    const std::string& id = call.envelope.request_id;
+    net::Response response;
+    if (outcome.fault != server::Fault::kNone) {
+      response = problem(outcome.fault, id);
+    } else if (outcome.refusal != nullptr) {
+      response = problem(*outcome.refusal, id);
+    } else {
+      response = render(outcome);
+    }
+    if (outcome.replayed) response.headers.emplace_back("Idempotent-Replayed", "true");
+    response.headers.emplace_back("X-Request-Id", id);
+    call.reply.send(std::move(response));
+  };
+  loop_.submit(std::move(envelope), std::move(command), std::move(answer));
+}
+
+void Api::view(Call call, View view) {
+  loop_.read([this, call = std::move(call), view = std::move(view)](const engine::State& state) mutable {
+    const std::string id = call.envelope.request_id;
+    call.envelope.at = state.now;
+    const auto actor = engine::actor_of(state, call.envelope);
+    if (!actor) {
+      call.reply.send(unauthenticated(id));
+      return;
+    }
+    auto response = view(state, *actor);
+    if (!response) {
+      note_denial(call.envelope, call.request.method + ' ' + call.request.path, response.error());
+      call.reply.send(problem(response.error(), id));
+      return;
+    }
+    response->headers.emplace_back("X-Request-Id", id);
+    call.reply.send(std::move(*response));
+  });
+}
+
+void Api::with_party(Call call, std::string name, WithParty then) {
+  if (const auto id = parse_party_id(name)) {
+    then(std::move(call), *id);
+    return;
+  }
+  loop_.read([call = std::move(call), name = std::move(name), then = std::move(then)](
+                 const engine::State& state) mutable {
+    const PartyId party = engine::find_path(state, name);
+    then(std::move(call), party);
+  });
+}
+
+void Api::later(Call call, UniqueFunction<void(Call)> then) {
+  // Shared, because the call must survive a worker that has no room for it.
+  auto held = std::make_shared<Call>(std::move(call));
+  if (worker_.post([held, then = std::move(then)]() mutable { then(std::move(*held)); })) return;
+  held->reply.send(problem(server::Fault::kBusy, held->envelope.request_id));
+}
+
+void Api::note_denial(Envelope envelope, std::string action, wire::Refusal refusal) {
+  envelope.idempotency = {};
+  loop_.submit(std::move(envelope),
+               engine::NoteDenial{std::move(action), std::move(refusal)},
+               [](const server::Outcome&) {});
+}
+
+}  // namespace tranche::api

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The edge: finds the route, learns who asks, and carries commands and reads to the loop. No rule lives here.
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "api/auth_limiter.hpp"
+#include "api/event_feed.hpp"
+#include "api/route.hpp"
+#include "api/sealer.hpp"
+#include "api/worker.hpp"
+#include "base/result.hpp"
+#include "engine/access.hpp"
+#include "engine/event.hpp"
+#include "server/loop.hpp"
+
+namespace tranche::api {
+
+struct ApiOptions {
+  std::string version{};
+  std::filesystem::path folder{};   // Data; for verifying the journal.
+  std::filesystem::path console{};  // Static files; empty: none.
+  std::uint64_t seed = 0;           // Of request ids.
+  Sealer::Key seal_key{};           // For secrets of jobs.
+};
+
+// SKUs and settings as of the last record, for the network's threads.
+struct Catalogue {
+  std::map<std::string, wire::Sku> skus{};
+  wire::Settings settings{};
+};
+
+class Api {
+ public:
+  using Render = std::function<net::Response(const server::Outcome&)>;
+  using View =
+      std::function<Result<net::Response, wire::Refusal>(const engine::State&, const engine::Actor&)>;
+  using WithParty = UniqueFunction<void(Call, PartyId)>;
+
+  // Before the loop is started: follows its records.
+  Api(server::Loop& loop, ApiOptions options);
+
+  void handle(net::Request&& request, net::Reply reply);
+  void pulse();  // Every few seconds: keeps event streams alive.
+
+  [[nodiscard]] const std::vector<Route>& routes() const { return routes_; }
+  [[nodiscard]] const std::string& openapi() const { return openapi_; }
+  [[nodiscard]] server::Loop& loop() { return loop_; }
+  [[nodiscard]] EventFeed& events() { return events_; }
+  [[nodiscard]] AuthLimiter& limiter() { return limiter_; }
+  [[nodiscard]] const Sealer& sealer() const { return sealer_; }
+  [[nodiscard]] const ApiOptions& options() const { return options_; }
+  [[nodiscard]] std::shared_ptr<const Catalogue> catalogue() const;
+  [[nodiscard]] std::uint64_t requests() const { return requests_; }
+
+  // Carries out a command and renders its success; refusals and faults become problems.
+  void run(Call call, engine::Command command, Render render);
+  // Answers from the state. A refusal to look is kept for audit, like a refusal to change.
+  void view(Call call, View view);
+  // Goes on with the party that a text names, by id or path; with none when there is no such party.
+  void with_party(Call call, std::string name, WithParty then);
+  // Goes on beside the network and the engine, for what takes long; 503 when too much of that waits.
+  void later(Call call, UniqueFunction<void(Call)> then);
+  void note_denial(Envelope envelope, std::string action, wire::Refusal refusal);
+
+ private:
+  [[nodiscard]] const Route* find(Call& call, bool& path_known) const;
+  [[nodiscard]] bool authenticate(Call& call);
+  [[nodiscard]] std::string next_request_id();
+  void follow(const server::Durable& durable);
+
+  server::Loop& loop_;
+  ApiOptions options_;
+  std::vector<Route> routes_;
+  std::map<std::size_t, std::vector<const Route*>> by_depth_;  // Number of path segments.
+  std::string openapi_;
+  Sealer sealer_;
+  EventFeed events_;
+  AuthLimiter limiter_;
+  std::atomic<std::uint64_t> requests_ = 0;
+  mutable std::mutex catalogue_mutex_;
+  std::shared_ptr<const Catalogue> catalogue_;
+  Worker worker_;  // Last: ends before what its tasks use.
+};
+
+// The described body of a call, or the answer that says what is wrong with it.
+template <class T>
+[[nodiscard]] Result<T, wire::Problem> parse(const Call& call) {
+  return wire::from_json<T>(call.request.body);
+}
+
+// If-Match as a version; zero when absent or "*".
+[[nodiscard]] std::uint64_t if_version(const Call& call);
+
+// limit= and cursor= of a list.
+struct Page {
+  std::size_t limit = 100;
+  std::uint64_t after = 0;
+};
+[[nodiscard]] Result<Page, wire::Problem> page_of(const Call& call);
+
+}  // namespace tranche::api

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// The audit log is a view of the journal: every record that changed something, and every denial.
+#include <algorithm>
+#include <charconv>
+
+#include "api/api.hpp"
+#include "api/problem.hpp"
+#include "engine/record.hpp"
+#include "wire/api_job.hpp"
+
+namespace tranche::api {
+namespace {
+
+using engine::Actor;
+using engine::State;
+constexpr std::uint64_t kScannedMax = 20'000;  // Records one request looks at; the cursor goes on from there.
+
+bool can_audit(const State& state, const Actor& actor, const engine::Record& record) {
+  if (engine::may(state, actor, engine::Action::kViewAudit, record.envelope.actor)) return true;
+  return std::any_of(record.events.begin(), record.events.end(), [&](const engine::Event& event) {
+    PartyId about = engine::party_concerned(event);
+    if (about == PartyId{}) about = kPlatform;
+    return engine::may(state, actor, engine::Action::kViewAudit, about);
+  });
+}
+
+wire::AuditEntry entry_of(const State& state, std::uint64_t sequence, const engine::Record& record) {
+  wire::AuditEntry entry{.sequence = sequence,
+                         .at = record.envelope.at,
+                         .actor = record.envelope.actor,
+                         .actor_path = engine::path_of(state, record.envelope.actor),
+                         .origin = record.envelope.origin,
+                         .request_id = record.envelope.request_id,
+                         .action = record.command,
+                         .outcome = "done",
+                         .about = engine::party_concerned(record.events.front())};
+  for (const engine::Event& event : record.events) {
+    if (const auto* denied = std::get_if<engine::Denied>(&event)) {
+      entry.outcome = "refused";
+      entry.action = denied->action;
+    }
+    entry.events.push_back(
+        {"{\"type\":\"" + engine::event_name(event) + "\",\"data\":" + engine::event_json(event) + '}'});
+  }
+  return entry;
+}
+
+bool audits_anything(const State& state, const Actor& actor) {
+  for (const engine::Party* at = state.party(actor.party); at != nullptr; at = state.party(at->parent)) {
+    if (engine::may(state, actor, engine::Action::kViewAudit, at->id)) return true;
+  }
+  return false;
+}
+
+engine::Refusal no_auditor(std::string where) {
+  return {.reason = wire::Reason::kForbidden,
+          .rule = "role",
+          .where = where,
+          .message = "only an auditor or administrator may read the audit log",
+          .fix = "ask for the role auditor at " + where};
+}
+
+void list_audit(Api& api, Call call) {
+  const auto page = page_of(call);
+  if (!page) return call.reply.send(problem(page.error(), call.envelope.request_id));
+  const std::string actor_name(call.query_value("actor"));
+  const std::string action(call.query_value("action"));
+  api.view(std::move(call),
+           [&api, page = *page, actor_name, action](
+               const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
+             if (!audits_anything(state, actor))
+               return refuse(no_auditor(engine::path_of(state, actor.party)));
+             const PartyId wanted = actor_name.empty() ? PartyId{} : engine::find_path(state, actor_name);
+             if (!actor_name.empty() && (wanted == PartyId{} || !engine::can_see(state, actor, wanted)))
+               return refuse(engine::not_found());
+             wire::AuditList out;
+             const std::uint64_t from =
+                 page.after == 0 ? state.sequence : std::min(page.after - 1, state.sequence);
+             std::uint64_t scanned = 0;
+             api.loop().store().scan_back(from, 1, [&](std::uint64_t sequence, std::string_view body) {
+               if (++scanned > kScannedMax || out.items.size() == page.limit) {
+                 out.next = std::to_string(sequence + 1);
+                 return false;
+               }
+               const auto record = engine::decode_record(body);
+               if (!record || record->events.empty() || record->command == "tick" ||
+                   !can_audit(state, actor, *record))
+                 return true;
+               if (wanted != PartyId{} && record->envelope.actor != wanted) return true;
+               auto entry = entry_of(state, sequence, *record);
+               if (action.empty() || entry.action == action) out.items.push_back(std::move(entry));
+               return true;
+             });
+             return json(out);
+           });
+}
+
+void verify_audit(Api& api, Call call) {
+  api.loop().read([&api, call = std::move(call)](const State& state) mutable {
+    call.envelope.at = state.now;
+    const auto actor = engine::actor_of(state, call.envelope);
+    if (!actor) return call.reply.send(unauthenticated(call.envelope.request_id));
+    if (!audits_anything(state, *actor)) {
+      const auto refusal = no_auditor(engine::path_of(state, actor->party));
+      api.note_denial(call.envelope, "audit.verify", refusal);
+      return call.reply.send(problem(refusal, call.envelope.request_id));
+    }
+    api.later(std::move(call), [&api](Call next) { next.reply.send(json(api.loop().verify())); });
+  });
+}
+
+void export_audit(Api& api, Call call) {
+  api.loop().read([&api, call = std::move(call)](const State& state) mutable {
+    call.envelope.at = state.now;
+    const auto actor = engine::actor_of(state, call.envelope);
+    if (!actor) return call.reply.send(unauthenticated(call.envelope.request_id));
+    if (!engine::may(state, *actor, engine::Action::kViewAudit, kPlatform)) {
+      const auto refusal = no_auditor("platform");
+      api.note_denial(call.envelope, "audit.export", refusal);
+      return call.reply.send(problem(refusal, call.envelope.request_id));
+    }
+    api.later(std::move(call), [&api, now = state.now](Call next) {
+      net::Response response = json_response(200, api.loop().exported(now));
+      response.content_type = "application/jsonl";
+      next.reply.send(std::move(response));
+    });
+  });
+}
+
+void follow_events(Api& api, Call call) {
+  std::string_view last = call.request.header("Last-Event-ID");
+  if (last.empty()) last = call.query_value("from");
+  std::uint64_t last_seen = UINT64_MAX;  // From now on.
+  if (!last.empty()) {
+    const auto [end, error] = std::from_chars(last.data(), last.data() + last.size(), last_seen);
+    if (error != std::errc{} || end != last.data() + last.size()) {
+      return call.reply.send(
+          problem(wire::Problem{"Last-Event-ID", "an event's id is a number", ""}, call.envelope.request_id));
+    }
+  }
+  api.loop().read([&api, last_seen, call = std::move(call)](const State& state) mutable {
+    call.envelope.at = state.now;
+    if (!engine::actor_of(state, call.envelope))
+      return call.reply.send(unauthenticated(call.envelope.request_id));
+    net::Response head;
+    head.content_type = "text/event-stream";
+    head.headers.emplace_back("Cache-Control", "no-store");
+    head.headers.emplace_back("X-Request-Id", call.envelope.request_id);
+    auto stream = call.reply.stream(std::move(head));
+    api.events().subscribe(state, std::move(stream), call.envelope, std::min(last_seen, state.sequence));
+  });
+}
+
+}  // namespace
+
+std::vector<Route> audit_routes() {
+  return {
+      {.method = "GET",
+       .path = "/v1/audit",
+       .id = "list_audit",
+       .tag = "audit",
+       .summary = "Who did what, newest first",
+       .gives = body<wire::AuditList>(),
+       .query = {"limit", "cursor", "actor", "action"},
+       .handle = list_audit},
+      {.method = "GET",
+       .path = "/v1/audit/verify",
+       .id = "verify_audit",
+       .tag = "audit",
+       .summary = "Check the whole hash chain",
+       .gives = body<wire::AuditVerdict>(),
+       .handle = verify_audit},
+      {.method = "GET",
+       .path = "/v1/audit/export",
+       .id = "export_audit",
+       .tag = "audit",
+       .summary = "Every record with its hash and signatures, as JSON Lines",
+       .handle = export_audit},
+      {.method = "GET",
+       .path = "/v1/events",
+       .id = "follow_events",
+       .tag = "events",
+       .summary = "Live events (server-sent), resumable by Last-Event-ID",
+       .query = {"from"},
+       .handle = follow_events},
+  };
+}
+
+}  // namespace tranche::api

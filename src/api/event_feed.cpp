@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/event_feed.hpp"
+
+#include <algorithm>
+
+#include "wire/api_job.hpp"
+
+namespace tranche::api {
+namespace {
+
+constexpr std::uint64_t kRecordsPerTurn = 1'000;  // Catching up never holds the engine for long.
+constexpr std::size_t kSubscribersMax = 1'000;
+
+engine::Action needed(const engine::Event& event) {
+  using engine::Action;
+  struct Needed {
+    Action operator()(const engine::JobSubmitted&) const { return Action::kViewJob; }
+    Action operator()(const engine::JobEnded&) const { return Action::kViewJob; }
+    Action operator()(const engine::TokenIssued&) const { return Action::kIssueToken; }
+    Action operator()(const engine::TokenRevoked&) const { return Action::kIssueToken; }
+    Action operator()(const engine::Denied&) const { return Action::kViewAudit; }
+    Action operator()(const engine::PasswordSet&) const { return Action::kManageParty; }
+    Action operator()(const engine::Founded&) const { return Action::kManagePlatform; }
+    Action operator()(const engine::SettingsChanged&) const { return Action::kManagePlatform; }
+    Action operator()(const engine::Ticked&) const { return Action::kManagePlatform; }
+    Action operator()(const engine::SkuSet&) const { return Action::kViewParty; }
+    Action operator()(const engine::PartyCreated&) const { return Action::kViewParty; }
+    Action operator()(const engine::PartyChanged&) const { return Action::kViewParty; }
+    Action operator()(const engine::RoleGranted&) const { return Action::kViewParty; }
+    Action operator()(const engine::RoleRevoked&) const { return Action::kViewParty; }
+    Action operator()(const engine::QuotaSet&) const { return Action::kViewParty; }
+    Action operator()(const engine::RulesSet&) const { return Action::kViewParty; }
+  };
+  return std::visit(Needed{}, event);
+}
+
+}  // namespace
+
+bool can_see(const engine::State& state, const engine::Actor& actor, const engine::Event& event) {
+  PartyId about = engine::party_concerned(event);
+  if (about == PartyId{}) about = kPlatform;
+  return engine::may(state, actor, needed(event), about);
+}
+
+bool EventFeed::send(const engine::State& state,
+                     Subscriber& subscriber,
+                     std::uint64_t sequence,
+                     const Envelope& envelope,
+                     const engine::Events& events) {
+  subscriber.last_seen = sequence;
+  subscriber.who.at = state.now;
+  const auto actor = engine::actor_of(state, subscriber.who);
+  if (!actor) return false;  // The token was revoked or ran out meanwhile.
+  for (const engine::Event& event : events) {
+    if (!can_see(state, *actor, event)) continue;
+    const PartyId about = engine::party_concerned(event);
+    const wire::LiveEvent live{
+        .sequence = sequence,
+        .at = envelope.at,
+        .type = engine::event_name(event),
+        .actor = engine::can_see(state, *actor, envelope.actor) ? envelope.actor : PartyId{},
+        .about = about,
+        .about_path = engine::path_of(state, about),
+        .data = {engine::event_json(event)}};
+    if (!subscriber.stream->write(net::sse_event(std::to_string(sequence), live.type, wire::to_json(live))))
+      return false;
+  }
+  return true;
+}
+
+void EventFeed::subscribe(const engine::State& state,
+                          std::shared_ptr<net::Stream> stream,
+                          Envelope who,
+                          std::uint64_t last_seen) {
+  if (subscribers_.size() >= kSubscribersMax) {
+    stream->write(": too many listen already; try again later\n\n");
+    stream->close();
+    return;
+  }
+  auto subscriber = std::make_shared<Subscriber>(Subscriber{std::move(stream), std::move(who), last_seen});
+  subscriber->stream->write(": welcome\n\n");
+  subscribers_.push_back(subscriber);
+  catch_up(state, subscriber);
+}
+
+void EventFeed::catch_up(const engine::State& state, const std::shared_ptr<Subscriber>& subscriber) {
+  const std::uint64_t until = std::min(state.sequence, subscriber->last_seen + kRecordsPerTurn);
+  bool good = true;
+  if (subscriber->last_seen < until) {
+    loop_.store().scan(subscriber->last_seen + 1, until, [&](std::uint64_t sequence, std::string_view body) {
+      const auto record = engine::decode_record(body);
+      good = record && send(state, *subscriber, sequence, record->envelope, record->events);
+      return good;
+    });
+  }
+  if (!good) {
+    subscriber->stream->close();
+    std::erase(subscribers_, subscriber);
+  } else if (subscriber->last_seen >= state.sequence) {
+    subscriber->live = true;
+  } else {
+    loop_.read([this, subscriber](const engine::State& later) { catch_up(later, subscriber); });
+  }
+}
+
+void EventFeed::publish(const server::Durable& durable) {
+  std::erase_if(subscribers_, [&](const std::shared_ptr<Subscriber>& subscriber) {
+    if (!subscriber->live) return false;
+    if (send(*durable.state, *subscriber, durable.sequence, *durable.envelope, *durable.events)) return false;
+    subscriber->stream->close();
+    return true;
+  });
+}
+
+void EventFeed::pulse() {
+  loop_.read([this](const engine::State&) {
+    std::erase_if(subscribers_,
+                  [](const auto& subscriber) { return !subscriber->stream->write(": alive\n\n"); });
+  });
+}
+
+}  // namespace tranche::api

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs: submit, look at, explain, stop.
+#include <algorithm>
+
+#include "api/api.hpp"
+#include "api/problem.hpp"
+#include "api/views.hpp"
+#include "engine/admission.hpp"
+#include "engine/why.hpp"
+#include "wire/fields.hpp"
+#include "wire/job_spec.hpp"
+#include "wire/resolve_ask.hpp"
+
+namespace tranche::api {
+namespace {
+
+using engine::Actor;
+using engine::State;
+
+// A job file in JSON, or in YAML when the request says so.
+Result<wire::JobSpec, wire::Problem> read_spec(const Call& call) {
+  const bool yaml = call.request.header("Content-Type").find("yaml") != std::string_view::npos;
+  return yaml ? wire::parse_job_file(call.request.body) : wire::from_json<wire::JobSpec>(call.request.body);
+}
+
+void plan(Api& api, Call call, engine::SubmitJob command, const std::string& owner_name) {
+  api.view(std::move(call),
+           [command = std::move(command), owner_name](
+               const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
+             const PartyId owner = owner_name.empty() ? actor.party : engine::find_path(state, owner_name);
+             if (auto refusal = engine::check_access(state, actor, engine::Action::kSubmitJob, owner))
+               return refuse(*refusal);
+             wire::JobPlan out{.ask = command.ask};
+             const auto admitted = engine::admit(state, owner, command.ask, state.now);
+             out.admitted = admitted.has_value();
+             if (admitted) {
+               out.admission = admitted->admission;
+               out.hold = admitted->hold;
+               out.ask.time = admitted->time;
+             } else {
+               out.refusal = admitted.error();
+             }
+             return json(out);
+           });
+}
+
+void submit(Api& api, Call call) {
+  auto spec = read_spec(call);
+  if (!spec) return call.reply.send(problem(spec.error(), call.envelope.request_id));
+  const auto catalogue = api.catalogue();
+  const auto ask = wire::resolve_ask(*spec, catalogue->skus, catalogue->settings);
+  if (!ask) return call.reply.send(problem(ask.error(), call.envelope.request_id));
+  const wire::TextMap secrets = spec->secrets;
+  for (const auto& [name, secret] : secrets) spec->secrets.set(name, api.sealer().seal(secret));
+  engine::SubmitJob command{.owner = {}, .name = spec->name, .ask = *ask, .spec = wire::to_json(*spec)};
+  const std::string owner(call.query_value("owner"));
+  if (call.query_value("dry_run") == "true") return plan(api, std::move(call), std::move(command), owner);
+  const auto created = [](const server::Outcome& outcome) {
+    const auto& event = std::get<engine::JobSubmitted>(outcome.events->front());
+    const engine::Job job{.id = event.id,
+                          .owner = event.owner,
+                          .admission = event.admission,
+                          .submitted = outcome.at,
+                          .name = event.name,
+                          .ask = event.ask};
+    net::Response response =
+        versioned(json(view_of(job, engine::path_of(*outcome.state, job.owner)), 201), outcome.sequence);
+    response.headers.emplace_back("Location", "/v1/jobs/" + text(job.id));
+    return response;
+  };
+  if (owner.empty()) return api.run(std::move(call), std::move(command), created);
+  api.with_party(std::move(call), owner, [&api, command, created](Call next, PartyId party) mutable {
+    command.owner =
+        party == PartyId{} ? PartyId::make(PartyKind::kUser, 0) : party;  // Unknown: refused as such.
+    api.run(std::move(next), std::move(command), created);
+  });
+}
+
+// The ids of the page: every owner that may be seen gives its next ones, and the smallest win.
+std::vector<JobId> page_ids(const State& state, const Actor& actor, const Page& page, PartyId under) {
+  std::vector<JobId> ids;
+  for (const auto& [owner, jobs] : state.index.jobs_by_owner) {
+    if (under != PartyId{} && !engine::is_at_or_below(state, owner, under)) continue;
+    if (!engine::may(state, actor, engine::Action::kViewJob, owner)) continue;
+    const auto from = std::upper_bound(jobs.begin(), jobs.end(), JobId{page.after});
+    ids.insert(ids.end(), from, jobs.end());
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+void list(Api& api, Call call) {
+  const auto page = page_of(call);
+  if (!page) return call.reply.send(problem(page.error(), call.envelope.request_id));
+  const std::string owner(call.query_value("owner"));
+  const std::string state_name(call.query_value("state"));
+  const auto wanted = wire::from_name<wire::JobState>(state_name);
+  if (!state_name.empty() && !wanted) {
+    return call.reply.send(problem(
+        wire::Problem{"state", "there is no such state", "pending, running, succeeded, failed or stopped"},
+        call.envelope.request_id));
+  }
+  api.view(std::move(call),
+           [page = *page, owner, wanted](const State& state,
+                                         const Actor& actor) -> Result<net::Response, wire::Refusal> {
+             const PartyId under = owner.empty() ? PartyId{} : engine::find_path(state, owner);
+             if (!owner.empty() && (under == PartyId{} || !engine::can_see(state, actor, under)))
+               return refuse(engine::not_found());
+             std::map<PartyId, std::string> paths;
+             wire::JobList out;
+             for (const JobId id : page_ids(state, actor, page, under)) {
+               const engine::Job& job = state.jobs.at(id);
+               if (wanted && job.state != *wanted) continue;
+               if (out.items.size() == page.limit) {
+                 out.next = std::to_string(out.items.back().id.value);
+                 break;
+               }
+               auto path = paths.find(job.owner);
+               if (path == paths.end())
+                 path = paths.emplace(job.owner, engine::path_of(state, job.owner)).first;
+               out.items.push_back(view_of(job, path->second));
+             }
+             return json(out);
+           });
+}
+
+void show(Api& api, Call call) {
+  const JobId id{parse_id("job_", call.parameters.front()).value_or(0)};
+  api.view(std::move(call),
+           [id](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
+             const engine::Job* job = state.job(id);
+             if (job == nullptr || !engine::can_see(state, actor, *job)) return refuse(engine::not_found());
+             return versioned(json(wire::JobDetail{.job = view_of(*job, engine::path_of(state, job->owner)),
+                                                   .ask = job->ask,
+                                                   .hold = job->hold,
+                                                   .version = job->version,
+                                                   .spec = {job->spec.empty() ? "{}" : job->spec}}),
+                              job->version);
+           });
+}
+
+void why(Api& api, Call call) {
+  const JobId id{parse_id("job_", call.parameters.front()).value_or(0)};
+  api.view(std::move(call),
+           [id](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
+             const engine::Job* job = state.job(id);
+             if (job == nullptr || !engine::can_see(state, actor, *job)) return refuse(engine::not_found());
+             return json(engine::explain(state, actor, *job));
+           });
+}
+
+void stop(Api& api, Call call) {
+  const JobId id{parse_id("job_", call.parameters.front()).value_or(0)};
+  api.run(std::move(call), engine::StopJob{id}, [id](const server::Outcome& outcome) {
+    const engine::Job* job = outcome.state->job(id);
+    if (job == nullptr) return no_content();  // Asked again long after: it has been forgotten.
+    return versioned(json(view_of(*job, engine::path_of(*outcome.state, job->owner))), job->version);
+  });
+}
+
+void job_schema(Api&, Call call) {
+  call.reply.send(json_response(200, wire::job_file_schema()));
+}
+
+}  // namespace
+
+std::vector<Route> job_routes() {
+  return {
+      {.method = "POST",
+       .path = "/v1/jobs",
+       .id = "submit_job",
+       .tag = "jobs",
+       .summary = "Submit a job",
+       .takes = body<wire::JobSpec>(),
+       .gives = body<wire::JobView>(),
+       .status = 201,
+       .query = {"dry_run", "owner"},
+       .handle = submit},
+      {.method = "GET",
+       .path = "/v1/jobs",
+       .id = "list_jobs",
+       .tag = "jobs",
+       .summary = "Jobs that you may see, oldest first",
+       .gives = body<wire::JobList>(),
+       .query = {"limit", "cursor", "state", "owner"},
+       .handle = list},
+      {.method = "GET",
+       .path = "/v1/jobs/{job}",
+       .id = "show_job",
+       .tag = "jobs",
+       .summary = "One job",
+       .gives = body<wire::JobDetail>(),
+       .handle = show},
+      {.method = "GET",
+       .path = "/v1/jobs/{job}/why",
+       .id = "job_why",
+       .tag = "jobs",
+       .summary = "Why a job waits",
+       .gives = body<wire::Why>(),
+       .handle = why},
+      {.method = "POST",
+       .path = "/v1/jobs/{job}/stop",
+       .id = "stop_job",
+       .tag = "jobs",
+       .summary = "Stop a job",
+       .gives = body<wire::JobView>(),
+       .handle = stop},
+      {.method = "GET",
+       .path = "/v1/schemas/job",
+       .id = "job_schema",
+       .tag = "jobs",
+       .summary = "JSON Schema of the job file",
+       .auth = Auth::kNone,
+       .handle = job_schema},
+  };
+}
+
+}  // namespace tranche::api

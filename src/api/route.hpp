@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A route: method, path, what it takes and gives, and the function behind it. The API's document, the router
+// and the test of who may call what are all made from the same table.
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/envelope.hpp"
+#include "net/http.hpp"
+#include "net/reply.hpp"
+#include "wire/codec.hpp"
+
+namespace tranche::api {
+
+class Api;
+
+// One request on its way to an answer.
+struct Call {
+  net::Request request;
+  net::Reply reply;
+  Envelope envelope;                      // Who asks, from where; the loop adds the time.
+  std::vector<std::string> parameters{};  // Values of the {…} in the path, in order, decoded.
+  net::QueryParameters query{};
+
+  [[nodiscard]] std::string_view query_value(std::string_view name) const;  // Empty when absent.
+};
+
+enum class Auth { kToken, kNone };
+
+struct Body {  // Nothing: no body.
+  std::string (*name)() = nullptr;
+  void (*collect)(wire::Schemas&, wire::SchemaStyle) = nullptr;
+};
+template <class T>
+Body body() {
+  return {&wire::schema_name<T>, &wire::collect_schemas<T>};
+}
+
+struct Route {
+  std::string_view method;
+  std::string_view path;  // "/v1/jobs/{job}/stop"
+  std::string_view id;    // "stop_job": unique, for generated clients.
+  std::string_view tag;
+  std::string_view summary;
+  Auth auth = Auth::kToken;
+  Body takes{};
+  Body gives{};
+  int status = 200;                       // On success.
+  std::vector<std::string_view> query{};  // Names of query parameters it knows; any other is an error.
+  std::function<void(Api&, Call)> handle{};
+};
+
+std::vector<Route> party_routes();
+std::vector<Route> access_routes();  // Roles, tokens, passwords.
+std::vector<Route> quota_routes();   // Quotas, rules, SKUs, settings.
+std::vector<Route> job_routes();
+std::vector<Route> audit_routes();
+std::vector<Route> system_routes();  // Health, metrics, documents.
+
+}  // namespace tranche::api

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// tranche broker, tranche guard run|top|limit: the guard for people, without server or agent.
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <stdexcept>
+#include <unistd.h>
+
+#include "app/commands.hpp"
+#include "app/guard_run.hpp"
+#include "base/text.hpp"
+#include "cli/output.hpp"
+#include "guard/broker.hpp"
+#include "guard/broker_client.hpp"
+#include "guard/host_clock.hpp"
+
+namespace tranche::app {
+namespace {
+
+guard::Broker* serving = nullptr;  // NOLINT: what the signal handler stops.
+
+std::uint64_t nanoseconds(const std::string& text) {
+  const auto length = parse_duration(text);
+  if (!length || length->count() < 0) throw std::runtime_error("not a length of time: " + text);
+  return static_cast<std::uint64_t>(length->count()) * 1000;
+}
+
+std::uint64_t size_of(const std::string& text) {
+  const auto size = parse_bytes(text);
+  if (!size || size->count < 0) throw std::runtime_error("not a size: " + text);
+  return static_cast<std::uint64_t>(size->count);
+}
+
+// 30%, 0.3 or 30: a share of the device.
+std::uint32_t share_of(const std::string& text) {
+  std::size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) { throw std::runtime_error("not a share: " + text); }
+  const bool percent = used < text.size() && text[used] == '%';
+  if (used + (percent ? 1 : 0) != text.size()) throw std::runtime_error("not a share: " + text);
+  if (!percent && value <= 1.0) value *= 100;
+  if (!(value > 0 && value <= 100))
+    throw std::runtime_error("a share is more than 0 % and at most 100 %: " + text);
+  return static_cast<std::uint32_t>(std::lround(value * guard::kShareWhole / 100));
+}
+
+guard::ShareMode mode_of(const std::string& text) {
+  if (text == "cap") return guard::ShareMode::kCap;
+  if (text == "fair") return guard::ShareMode::kFair;
+  throw std::runtime_error("mode is cap or fair, not " + text);
+}
+
+void serve_broker(const std::string& socket, const std::string& linger) {
+  guard::BrokerOptions options;
+  options.socket_path = socket.empty() ? default_broker_socket() : socket;
+  if (!linger.empty()) options.linger_ns = nanoseconds(linger);
+  guard::Broker broker(options);
+  broker.listen();
+  serving = &broker;
+  std::signal(SIGTERM, [](int) { serving->stop(); });
+  std::signal(SIGINT, [](int) { serving->stop(); });
+  std::signal(SIGPIPE, SIG_IGN);
+  broker.run();
+  serving = nullptr;
+}
+
+struct Sample {
+  std::uint64_t at = 0;
+  std::uint64_t device_ns = 0;
+};
+
+void print_top(guard::BrokerClient& broker, std::map<std::string, Sample>& last) {
+  cli::Table table({{"TENANT"},
+                    {"DEVICE"},
+                    {"VRAM", cli::Align::kRight},
+                    {"PEAK", cli::Align::kRight},
+                    {"LIMIT", cli::Align::kRight},
+                    {"SHARE", cli::Align::kRight},
+                    {"USED", cli::Align::kRight},
+                    {"DEVICE TIME", cli::Align::kRight},
+                    {"LAUNCHES", cli::Align::kRight},
+                    {"WAITED", cli::Align::kRight},
+                    {"COPIED", cli::Align::kRight},
+                    {"PROCESSES", cli::Align::kRight}});
+  const std::uint64_t now = guard::monotonic_ns();
+  for (const guard::TenantListing& tenant : broker.list()) {
+    for (std::uint32_t i = 0; i < tenant.regions->control().device_count.load(); ++i) {
+      const guard::DeviceUsage usage = guard::usage_of(*tenant.regions, i);
+      Sample& before = last[tenant.name + "/" + std::to_string(i)];
+      char share[32], used[32] = "-", seconds[32], waited[32];
+      const auto& device = tenant.regions->control().devices[i];
+      std::snprintf(share, sizeof share, "%.0f%%", device.lanes[0].share.load() * 100.0 / guard::kShareWhole);
+      if (before.at != 0)
+        std::snprintf(used,
+                      sizeof used,
+                      "%.1f%%",
+                      static_cast<double>(usage.device_ns - before.device_ns) * 100.0 /
+                          static_cast<double>(now - before.at));
+      std::snprintf(seconds, sizeof seconds, "%.2fs", static_cast<double>(usage.device_ns) / 1e9);
+      std::snprintf(waited, sizeof waited, "%.2fs", static_cast<double>(usage.throttled_ns) / 1e9);
+      before = {now, usage.device_ns};
+      const auto size = [](std::uint64_t bytes) { return text(Bytes{static_cast<std::int64_t>(bytes)}); };
+      table.add({tenant.name,
+                 std::to_string(i),
+                 size(usage.vram_used),
+                 size(usage.vram_peak),
+                 size(usage.vram_limit),
+                 share,
+                 used,
+                 seconds,
+                 std::to_string(usage.launches),
+                 waited,
+                 size(usage.copy_bytes),
+                 std::to_string(tenant.processes)});
+    }
+  }
+  std::fputs(table.text().c_str(), stdout);
+  std::fflush(stdout);
+}
+
+void top(const std::string& socket, bool once) {
+  guard::BrokerClient broker(socket.empty() ? default_broker_socket() : socket);
+  std::map<std::string, Sample> last;
+  const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+  for (;;) {
+    if (terminal && !once) std::fputs("\033[H\033[J", stdout);
+    print_top(broker, last);
+    if (once) return;
+    ::sleep(1);
+  }
+}
+
+// Reads what stands and changes only what was named.
+void change_limits(const std::string& socket,
+                   const std::string& name,
+                   const std::string& vram,
+                   const std::string& compute,
+                   const std::string& pause) {
+  guard::BrokerClient broker(socket.empty() ? default_broker_socket() : socket);
+  for (const guard::TenantListing& tenant : broker.list()) {
+    if (tenant.name != name) continue;
+    const guard::ControlRegion& control = tenant.regions->control();
+    guard::TenantLimits limits;
+    limits.device_count = control.device_count.load();
+    limits.warn_at = control.warn_at.load();
+    limits.end_at = control.end_at.load();
+    for (std::uint32_t i = 0; i < limits.device_count; ++i) {
+      guard::DeviceLimits& device = limits.devices[i];
+      device.physical = i;
+      device.vram_bytes = vram.empty() ? control.devices[i].vram_limit.load() : size_of(vram);
+      device.share = compute.empty() ? control.devices[i].lanes[0].share.load() : share_of(compute);
+      device.mode = static_cast<guard::ShareMode>(control.devices[i].mode.load());
+      device.priority = control.devices[i].priority.load();
+      const bool paused = (control.devices[i].flags.load() & guard::kPaused) != 0;
+      device.paused = pause.empty() ? (paused ? 1 : 0) : (pause == "on" ? 1 : 0);
+    }
+    broker.set_limits(name, limits);
+    return;
+  }
+  throw std::runtime_error("no tenant " + name + " at this broker");
+}
+
+void add_run(CLI::App& group, int& exit_code) {
+  auto* command = group.add_subcommand("run", "Run a command inside limits");
+  command->footer("Example:\n  tranche guard run --vram 2GiB --compute 30% --time 10m -- ./train");
+  struct Texts {
+    std::string vram, compute = "100%", mode, time, grace = "30s";
+  };
+  auto texts = std::make_shared<Texts>();
+  auto run = std::make_shared<GuardRun>();
+  command->add_option("--vram", texts->vram, "VRAM of each device, e.g. 2GiB")->required();
+  command->add_option("--compute", texts->compute, "Share of the device's time, e.g. 30%");
+  command->add_option("--mode", texts->mode, "cap (a ceiling, the default) or fair (a guaranteed minimum)");
+  command->add_option("--priority", run->limits.priority, "Higher goes first at the next kernel");
+  command->add_option("--time", texts->time, "Execution time, e.g. 10m");
+  command->add_option("--grace", texts->grace, "Time between the checkpoint signal and the end");
+  command->add_option(
+      "--checkpoint-signal", run->checkpoint_signal, "Signal number that asks for a checkpoint");
+  command->add_option("--devices", run->devices, "How many devices the command sees")
+      ->check(CLI::Range(1, 16));
+  command->add_option("--name", run->tenant, "Name shown in guard top");
+  command->add_option("--socket", run->broker_socket, "The broker's socket");
+  command->add_flag("--quiet", run->quiet, "No summary at the end");
+  command->add_option("command", run->command, "The command, after --")->required();
+  command->callback([texts, run, &exit_code] {
+    run->limits.vram_bytes = size_of(texts->vram);
+    run->limits.share = share_of(texts->compute);
+    const bool whole = run->limits.share == guard::kShareWhole && texts->mode.empty();
+    run->limits.mode =
+        whole ? guard::ShareMode::kUnlimited : mode_of(texts->mode.empty() ? "cap" : texts->mode);
+    if (!texts->time.empty()) run->time_ns = nanoseconds(texts->time);
+    run->grace_ns = std::min(nanoseconds(texts->grace), run->time_ns / 5);
+    if (run->tenant.empty()) run->tenant = "run-" + std::to_string(::getpid());
+    if (run->broker_socket.empty()) run->broker_socket = default_broker_socket();
+    exit_code = guard_run(*run);
+  });
+}
+
+}  // namespace
+
+void add_guard_commands(CLI::App& root, int& exit_code) {
+  auto* broker = root.add_subcommand("broker", "Arbitrate this machine's devices between tenants");
+  broker->footer("Example:\n  tranche broker --socket /run/tranche/broker.sock");
+  auto broker_texts = std::make_shared<std::pair<std::string, std::string>>();
+  broker->add_option("--socket", broker_texts->first, "Where agents connect");
+  broker->add_option("--linger", broker_texts->second, "End after so long without a tenant");
+  broker->callback([broker_texts] { serve_broker(broker_texts->first, broker_texts->second); });
+
+  auto* group = root.add_subcommand("guard", "Limits inside a job, without server or agent");
+  group->require_subcommand(1);
+  group->footer("Example:\n  tranche guard run --vram 2GiB --compute 30% -- ./train");
+  add_run(*group, exit_code);
+  auto* watch = group->add_subcommand("top", "Watch what tenants of this machine use");
+  watch->footer("Example:\n  tranche guard top --once");
+  auto watched = std::make_shared<std::pair<std::string, bool>>();
+  watch->add_option("--socket", watched->first, "The broker's socket");
+  watch->add_flag("--once", watched->second, "Print once");
+  watch->callback([watched] { top(watched->first, watched->second); });
+
+  auto* limit = group->add_subcommand("limit", "Change the limits of a running tenant");
+  limit->footer("Example:\n  tranche guard limit run-1234 --compute 50%");
+  struct Change {
+    std::string name, vram, compute, pause, socket;
+  };
+  auto change = std::make_shared<Change>();
+  limit->add_option("tenant", change->name, "Its name in guard top")->required();
+  limit->add_option("--vram", change->vram, "New VRAM limit");
+  limit->add_option("--compute", change->compute, "New share");
+  limit->add_option("--pause", change->pause, "on or off: launches wait");
+  limit->add_option("--socket", change->socket, "The broker's socket");
+  limit->callback([change] {
+    change_limits(change->socket, change->name, change->vram, change->compute, change->pause);
+  });
+}
+
+}  // namespace tranche::app

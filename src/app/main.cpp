@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one `tranche` binary: server, agent, broker and the command for people, as subcommands.
+#include <CLI/CLI.hpp>
+
+#include "app/commands.hpp"
+#include "cli/commands.hpp"
+
+int main(int argc, char** argv) {
+  using namespace tranche;
+  CLI::App root("Tranche turns GPUs into shared, schedulable, tradable capacity.", "tranche");
+  root.set_version_flag("--version", TRANCHE_VERSION);
+  root.require_subcommand(1);
+  root.fallthrough();  // Flags of every command may stand after it.
+  cli::Program program(cli::read_environment());
+  program.version = TRANCHE_VERSION;
+  cli::add_global_flags(root, program);
+  cli::add_client_commands(root, program);
+  int status = cli::kOk;
+  app::add_audit_commands(root, program);
+  app::add_server_commands(root, status);
+  app::add_guard_commands(root, status);
+  app::add_size_command(root, program);
+  app::add_sim_commands(root, program);
+  const int code = cli::parse_and_run(root, program, argc, argv);
+  return code == cli::kOk ? status : code;
+}

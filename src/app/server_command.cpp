@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tranche server`: the control plane on one data folder, until SIGTERM. `tranche up`: the same for one
+// machine, with sensible places for everything.
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <sodium.h>
+#include <string>
+#include <thread>
+#include <unistd.h>
+
+#include "api/api.hpp"
+#include "api/secrets.hpp"
+#include "app/commands.hpp"
+#include "app/log.hpp"
+#include "app/server_files.hpp"
+#include "cli/output.hpp"
+#include "journal/failpoint.hpp"
+#include "journal/verify.hpp"
+#include "net/server.hpp"
+#include "server/loop.hpp"
+
+namespace tranche::app {
+namespace {
+
+struct ServerFlags {
+  std::filesystem::path data{};
+  std::string listen = "127.0.0.1:7878";
+  std::filesystem::path port_file{};
+  std::filesystem::path certificate{}, key{};
+  std::filesystem::path console{};
+  std::string operator_name = "operator";
+  std::uint64_t ballast_mib = 16;
+  std::uint64_t snapshot_every = 100'000;
+};
+
+Instant wall_clock() {
+  return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+}
+
+// SIGTERM and SIGINT are taken by the main thread alone; everything else inherits the blocked mask.
+sigset_t block_signals() {
+  sigset_t set{};
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return set;
+}
+
+void wait_for_signal(const sigset_t& set, api::Api& api, const std::atomic<bool>& ended) {
+  constexpr timespec kPulse{.tv_sec = 5, .tv_nsec = 0};
+  while (!ended) {
+    if (sigtimedwait(&set, nullptr, &kPulse) > 0) return;
+    api.pulse();
+  }
+}
+
+// The first start founds the platform; the operator's token is written to the data folder, and nowhere else.
+void found_platform(server::Loop& loop, const ServerFlags& flags) {
+  const std::string secret = api::new_token_secret();
+  write_private_file(flags.data / "operator.token", secret + '\n');
+  std::promise<std::string> done;
+  loop.submit({.origin = "local"},
+              engine::Found{flags.operator_name, server::TokenDirectory::hash(secret)},
+              [&](const server::Outcome& outcome) {
+                if (outcome.fault != server::Fault::kNone)
+                  return done.set_value("the first record could not be written");
+                done.set_value(outcome.refusal == nullptr ? "" : outcome.refusal->message);
+              });
+  if (const std::string problem = done.get_future().get(); !problem.empty())
+    throw std::runtime_error(problem);
+}
+
+api::Sealer::Key seal_key(const std::filesystem::path& data) {
+  const std::filesystem::path file = data / "keys" / "secrets.key";
+  api::Sealer::Key key{};
+  if (!std::filesystem::exists(file)) {
+    randombytes_buf(key.data(), key.size());
+    std::filesystem::create_directories(file.parent_path());
+    write_private_file(file, std::string(key.begin(), key.end()));
+    return key;
+  }
+  const std::string content = read_file(file);
+  if (content.size() != key.size()) throw std::runtime_error(file.string() + " is not a key of ours");
+  std::copy(content.begin(), content.end(), key.begin());
+  return key;
+}
+
+net::ServerOptions server_options(const ServerFlags& flags) {
+  const auto colon = flags.listen.rfind(':');
+  if (colon == std::string::npos)
+    throw CLI::ValidationError("--listen", "write ADDRESS:PORT, for example 127.0.0.1:7878");
+  net::ServerOptions options;
+  options.address = flags.listen.substr(0, colon);
+  if (options.address.starts_with('[') && options.address.ends_with(']')) {
+    options.address = options.address.substr(1, options.address.size() - 2);
+  }
+  const std::string port = flags.listen.substr(colon + 1);
+  char* end = nullptr;
+  const unsigned long number = std::strtoul(port.c_str(), &end, 10);
+  if (port.empty() || *end != '\0' || number > 65'535)
+    throw CLI::ValidationError("--listen", "'" + port + "' is no port");
+  options.port = static_cast<std::uint16_t>(number);
+  const bool loopback =
+      options.address.starts_with("127.") || options.address == "::1" || options.address == "localhost";
+  if (!flags.certificate.empty()) {
+    net::TlsServerOptions tls;
+    tls.certificate_pem = read_file(flags.certificate);
+    tls.key_pem = read_file(flags.key);
+    options.tls = std::move(tls);
+  } else if (!loopback) {
+    options.tls = own_certificate(flags.data, options.address);
+  }
+  return options;
+}
+
+// The start checked the snapshot and the tail; the rest is checked beside the service, which ends when it is
+// bad.
+class BackgroundVerification {
+ public:
+  BackgroundVerification(const server::Loop& loop, std::function<void(std::string)> on_bad)
+      : thread_([this, &loop, on_bad = std::move(on_bad)] {
+          const auto found = journal::verify(loop.store(), 1, {.cancel = &cancel_});
+          if (found.outcome == journal::Verification::Outcome::kBad) {
+            on_bad("record " + std::to_string(found.first_bad) +
+                   " of the journal is not what was written: " + found.why);
+          }
+        }) {}
+  ~BackgroundVerification() {
+    cancel_ = true;
+    thread_.join();
+  }
+  BackgroundVerification(const BackgroundVerification&) = delete;
+  BackgroundVerification& operator=(const BackgroundVerification&) = delete;
+
+ private:
+  std::atomic<bool> cancel_ = false;
+  std::thread thread_;
+};
+
+int serve(const ServerFlags& flags) {
+  if (sodium_init() < 0) throw std::runtime_error("libsodium could not be started");
+  const sigset_t signals = block_signals();
+  const Log log;
+  std::filesystem::create_directories(flags.data);
+  std::atomic<bool> ended = false;
+  std::atomic<int> status = cli::kOk;
+  const auto fatal = [&](const std::string& why) {
+    log.error(why);
+    status = cli::kOther;
+    ended = true;
+    ::kill(::getpid(), SIGTERM);
+  };
+  server::LoopOptions options{.folder = flags.data, .snapshot_every = flags.snapshot_every};
+  options.reserve.ballast_bytes = flags.ballast_mib << 20U;
+  options.clock = wall_clock;
+  options.seed = randombytes_random() * 0x1'0000'0001ULL;
+  options.log = [&](const std::string& line) { log.info(line); };
+  options.on_fatal = fatal;
+  server::Loop loop(std::move(options));
+  const bool first_start = loop.fresh();
+  api::Api api(loop,
+               {.version = TRANCHE_VERSION,
+                .folder = flags.data,
+                .console = flags.console,
+                .seed = randombytes_random(),
+                .seal_key = seal_key(flags.data)});
+  net::Server server(server_options(flags), [&](net::Request&& request, net::Reply reply) {
+    api.handle(std::move(request), std::move(reply));
+  });
+  loop.start();
+  if (first_start) found_platform(loop, flags);
+  server.start();
+  if (!flags.port_file.empty()) write_private_file(flags.port_file, std::to_string(server.port()) + '\n');
+  const auto address = flags.listen.substr(0, flags.listen.rfind(':'));
+  log.info("serving on " +
+           std::string(flags.certificate.empty() && address.starts_with("127.") ? "http" : "https") + "://" +
+           address + ':' + std::to_string(server.port()) + ", data in " + flags.data.string() + ", " +
+           std::to_string(loop.counts().sequence) + " records");
+  if (first_start)
+    log.info("first start: the operator's token is in " + (flags.data / "operator.token").string());
+  {
+    const BackgroundVerification verification(loop, fatal);
+    wait_for_signal(signals, api, ended);
+    log.info("ending: finishing what is in flight");
+    server.drain(std::chrono::seconds(10));
+  }
+  loop.stop();
+  server.stop();
+  log.info("ended");
+  return status;
+}
+
+void add_flags(CLI::App& command, const std::shared_ptr<ServerFlags>& flags) {
+  command.add_option("--data", flags->data, "Folder of the journal, keys and snapshots")
+      ->capture_default_str();
+  command.add_option("--listen", flags->listen, "ADDRESS:PORT; port 0 takes a free one")
+      ->capture_default_str();
+  command.add_option("--port-file", flags->port_file, "Write the port here once it is open");
+  auto* certificate =
+      command.add_option("--tls-cert", flags->certificate, "PEM certificate chain; default: of our own CA");
+  command.add_option("--tls-key", flags->key, "PEM key")->needs(certificate);
+  command.add_option("--operator", flags->operator_name, "Name of the operator at the first start")
+      ->capture_default_str();
+  command.add_option("--ballast", flags->ballast_mib, "MiB kept back for stops on a full disk")
+      ->capture_default_str();
+  command.add_option("--snapshot-every", flags->snapshot_every, "Records between snapshots")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+std::filesystem::path default_data() {
+  if (::geteuid() == 0) return "/var/lib/tranche";
+  const char* home = std::getenv("HOME");
+  const char* data = std::getenv("XDG_DATA_HOME");
+  if (data != nullptr && *data != '\0') return std::filesystem::path(data) / "tranche" / "server";
+  return std::filesystem::path(home == nullptr ? "." : home) / ".local/share/tranche/server";
+}
+
+}  // namespace
+
+void add_server_commands(CLI::App& root, int& status) {
+  const auto flags = std::make_shared<ServerFlags>();
+  flags->data = default_data();
+  CLI::App* server = root.add_subcommand("server", "Run the control plane until SIGTERM");
+  server->footer("Example:\n  tranche server --data ./data --listen 127.0.0.1:7878");
+  add_flags(*server, flags);
+  server->callback([flags, &status] { status = serve(*flags); });
+
+  const auto embedded = std::make_shared<ServerFlags>(*flags);
+  CLI::App* up = root.add_subcommand("up", "Run the whole platform on this machine, for this machine");
+  up->footer("Example:\n  tranche up\n  tranche up --data ./data --listen 127.0.0.1:0");
+  add_flags(*up, embedded);
+  up->callback([embedded, &status] { status = serve(*embedded); });
+}
+
+}  // namespace tranche::app

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tranche sim …`: the engine's own policies on traces, faster than real time.
+#include <CLI/CLI.hpp>
+
+#include "app/commands.hpp"
+#include "app/sim_commands.hpp"
+#include "cli/command.hpp"
+
+namespace tranche::app {
+
+void add_sim_commands(CLI::App& root, cli::Program& program) {
+  CLI::App& sim = cli::add_group(
+      root, {"sim", "Run the scheduler on a trace, faster than real time", "tranche sim pack --help"});
+  add_sim_pack(sim, program);
+  add_sim_replay(sim, program);
+  // Further simulations of the group are added here, one line each.
+}
+
+}  // namespace tranche::app

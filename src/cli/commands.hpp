@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Every group of client commands, each in a file of its own. None of them needs more than a session.
+#include <memory>
+#include <string>
+
+#include "cli/session.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace tranche::cli {
+
+// What all commands of one run share: flags before parsing, the session after it.
+class Program {
+ public:
+  explicit Program(Environment environment) : environment_(std::move(environment)) {}
+  GlobalFlags flags{};
+  std::string version{};  // Of this build.
+  Session& session();     // Made when first asked for, by the command that runs.
+  [[nodiscard]] bool may_colour_errors() const;
+
+ private:
+  Environment environment_;
+  std::unique_ptr<Session> session_;
+};
+
+void add_global_flags(CLI::App& root, Program& program);
+
+void add_login_commands(CLI::App& root, Program& program);      // login, logout, whoami, context
+void add_party_commands(CLI::App& root, Program& program);      // tenant, subscriber, user, service-account
+void add_role_commands(CLI::App& root, Program& program);       // role
+void add_token_commands(CLI::App& root, Program& program);      // token
+void add_quota_commands(CLI::App& root, Program& program);      // quota
+void add_rules_commands(CLI::App& root, Program& program);      // rules
+void add_platform_commands(CLI::App& root, Program& program);   // sku, settings
+void add_run_command(CLI::App& root, Program& program);         // run
+void add_job_commands(CLI::App& root, Program& program);        // ps, show, stop
+void add_why_command(CLI::App& root, Program& program);         // why
+void add_event_commands(CLI::App& root, Program& program);      // events
+void add_doctor_command(CLI::App& root, Program& program);      // doctor
+void add_completion_command(CLI::App& root, Program& program);  // completion
+void add_help_command(CLI::App& root, Program& program);        // help
+
+// Parses, runs the command, reports what goes wrong; the exit code.
+int parse_and_run(CLI::App& root, Program& program, int argc, char** argv);
+
+// All of the above; commands that need other rooms are added by app/main.cpp.
+void add_client_commands(CLI::App& root, Program& program);
+
+}  // namespace tranche::cli

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// ps, show, stop: jobs after they were submitted.
+#include "cli/command.hpp"
+#include "cli/commands.hpp"
+#include "cli/human.hpp"
+#include "cli/job_table.hpp"
+#include "cli/terminal.hpp"
+#include "wire/api_job.hpp"
+
+namespace tranche::cli {
+namespace {
+
+using wire::JobDetail;
+using wire::JobList;
+using wire::JobView;
+
+Instant now() {
+  return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+}
+
+struct ListOptions {
+  std::string state{}, owner{};
+  std::size_t limit = 0;
+};
+
+// Rows are made page by page; the other forms need all pages as one object.
+void print_jobs(Session& session, const std::string& path, std::size_t most) {
+  std::size_t count = 0;
+  const bool rows_wanted = session.output() == Output::kTable || session.output() == Output::kWide;
+  if (rows_wanted) {
+    const Show show = session.output() == Output::kWide ? Show::kWide : Show::kAlways;
+    JobTable table(now(), show);
+    std::string cursor;
+    do {
+      const net::Response page =
+          session.call({.path = cursor.empty() ? path : path + "&cursor=" + net::percent_encode(cursor)});
+      cursor = table.add_page(page.body, most - table.rows());
+    } while (!cursor.empty() && table.rows() < most);
+    count = table.rows();
+    write_stdout(table.take().text(show));
+  } else {
+    const auto answer = session.get_all<JobList>(path, most);
+    count = answer.value.items.size();
+    session.print(answer.body,
+                  {.table = [&] { return job_table(answer.value.items, now()); },
+                   .names = [&] { return job_names(answer.value.items); }});
+  }
+  if (count == 0) session.say("no jobs; submit one with: tranche run --gpus 10GB -- COMMAND");
+}
+
+void add_ps(CLI::App& root, Program& program) {
+  const auto options = std::make_shared<ListOptions>();
+  CLI::App& command = add_command(root,
+                                  {"ps",
+                                   "List jobs, oldest first",
+                                   "tranche ps\n"
+                                   "tranche ps --state pending --owner acme/research -o wide\n"
+                                   "tranche stop $(tranche ps --state pending -o name)"});
+  command.add_option("--state", options->state, "pending, running, succeeded, failed or stopped")
+      ->type_name("STATE");
+  command
+      .add_option("--owner", options->owner, "Only jobs of this party and all below it; else --subscriber")
+      ->type_name("PARTY");
+  command.add_option("--limit", options->limit, "At most so many")->type_name("COUNT");
+  command.callback([options, &program] {
+    Session& session = program.session();
+    constexpr std::size_t kPage = 10'000;  // One request for what one screen of a terminal can scroll.
+    const std::size_t most = options->limit == 0 ? SIZE_MAX : options->limit;
+    std::string path = "/v1/jobs?limit=" + std::to_string(std::min(most, kPage));
+    if (!options->state.empty()) {
+      path += "&state=" + std::string(wire::name_of(enum_value<wire::JobState>("--state", options->state)));
+    }
+    const std::string owner = options->owner.empty() ? session.target().subscriber : options->owner;
+    if (!owner.empty()) path += "&owner=" + path_segment(owner);
+    print_jobs(session, path, most);
+  });
+}
+
+void add_show(CLI::App& root, Program& program) {
+  const auto job = std::make_shared<std::string>();
+  CLI::App& command =
+      add_command(root, {"show", "Show one job", "tranche show job_00007K\ntranche show job_00007K -o yaml"});
+  command.add_option("job", *job, "Id, as `ps` shows it")->required();
+  command.callback([job, &program] {
+    Session& session = program.session();
+    const auto answer = session.get<JobDetail>("/v1/jobs/" + path_segment(*job));
+    const std::vector<JobView> one{answer.value.job};
+    session.print(answer.body,
+                  {.table = [&] { return job_table(one, now()); },
+                   .text = [&] { return job_detail_text(answer.value, now()); },
+                   .names = [&] { return job_names(one); }});
+  });
+}
+
+void add_stop(CLI::App& root, Program& program) {
+  const auto jobs = std::make_shared<std::vector<std::string>>();
+  CLI::App& command = add_command(root, {"stop", "Stop jobs", "tranche stop job_00007K job_00007M"});
+  command.add_option("job", *jobs, "Ids, as `ps` shows them")->required();
+  command.callback([jobs, &program] {
+    Session& session = program.session();
+    JobList stopped;
+    std::unique_ptr<Failure> first;  // One that cannot be stopped must not keep the others running.
+    for (const std::string& job : *jobs) {
+      try {
+        stopped.items.push_back(
+            session.ask<JobView>({.method = "POST", .path = "/v1/jobs/" + path_segment(job) + "/stop"})
+                .value);
+      } catch (const Failure& failure) {
+        if (failure.code() == kOk || failure.code() == kUnreachable || jobs->size() == 1) throw;
+        write_stderr(failure.text());
+        if (!first) first = std::make_unique<Failure>(quiet_end(failure.code()));
+      }
+    }
+    session.print(wire::to_json(stopped),
+                  {.table = [&] { return job_table(stopped.items, now()); },
+                   .names = [&] { return job_names(stopped.items); }});
+    if (first) throw Failure(*first);
+  });
+}
+
+}  // namespace
+
+void add_job_commands(CLI::App& root, Program& program) {
+  add_ps(root, program);
+  add_show(root, program);
+  add_stop(root, program);
+}
+
+}  // namespace tranche::cli

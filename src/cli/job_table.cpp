@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/job_table.hpp"
+
+#include "base/text.hpp"
+#include "cli/human.hpp"
+#include "cli/session.hpp"
+#include "wire/fields.hpp"
+#include "wire/json_items.hpp"
+
+namespace tranche::cli {
+
+using wire::JobView;
+
+JobTable::JobTable(Instant now, Show most)
+    : now_(now),
+      most_(most),
+      table_({{"JOB"},
+              {"NAME"},
+              {"OWNER"},
+              {"STATE"},
+              {"KIND"},
+              {"GPUS"},
+              {"PRIO", Align::kRight},
+              {"AGE", Align::kRight},
+              {"REASON"},
+              {"ADMISSION", Align::kLeft, Show::kWide},
+              {"SUBMITTED", Align::kLeft, Show::kWide},
+              {"ENDED", Align::kLeft, Show::kWide}}) {}
+
+void JobTable::add(const JobView& job) {
+  const bool wide = most_ == Show::kWide;  // Nobody sees these otherwise: do not write them.
+  table_.add({text(job.id),
+              job.name,
+              job.owner,
+              wire::name_of(job.state),
+              wire::name_of(job.kind),
+              job.gpus.empty() ? std::string_view("-") : std::string_view(job.gpus),
+              std::to_string(job.priority),
+              age_text(now_ - job.submitted),
+              job.reason,
+              wide ? wire::name_of(job.admission) : std::string_view(),
+              wide ? text(job.submitted) : std::string(),
+              wide && job.ended ? text(*job.ended) : std::string()});
+}
+
+std::string JobTable::add_page(std::string_view body, std::size_t most) {
+  if (table_.empty()) table_.reserve(std::min(most, body.size() / 200), 110);
+  const auto rest = wire::each_item(body, "items", [&](std::string_view item) {
+    if (most-- == 0) return false;
+    add(Session::parsed<JobView>(item));
+    return true;
+  });
+  if (!rest) throw Session::unreadable(rest.error());
+  return rest->empty() ? std::string() : Session::parsed<wire::JobList>(*rest).next;
+}
+
+Table job_table(const std::vector<JobView>& jobs, Instant now) {
+  JobTable table(now, Show::kWide);
+  for (const JobView& job : jobs) table.add(job);
+  return table.take();
+}
+
+std::string job_names(const std::vector<JobView>& jobs) {
+  std::string names;
+  for (const JobView& job : jobs) {
+    names += text(job.id);
+    names += '\n';
+  }
+  return names;
+}
+
+std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
+  const JobView& job = detail.job;
+  std::string out;
+  const auto line = [&](std::string_view what, std::string_view value) {
+    if (value.empty()) return;
+    out.append(what).append(what.size() < 12 ? 12 - what.size() : 1, ' ').append(value).append("\n");
+  };
+  line("job", text(job.id));
+  line("name", job.name);
+  line("owner", job.owner);
+  line("state", std::string(wire::name_of(job.state)) + (job.reason.empty() ? "" : ": " + job.reason));
+  line("kind", wire::name_of(job.kind));
+  line("gpus", job.gpus);
+  std::string resolved;
+  if (detail.ask.instances > 0) {
+    resolved = std::to_string(detail.ask.instances) + " x " + gpus_text(detail.ask.milli_each) + " GPU, " +
+               text(Bytes{detail.ask.vram_each}) + " each, " +
+               std::string(wire::name_of(detail.ask.isolation));
+  }
+  line("resolved", resolved);
+  line("priority", std::to_string(job.priority));
+  line("time limit", detail.ask.time.count() == 0 ? "" : text(detail.ask.time));
+  line("admission", job.admission == wire::Admission::kOnDemand ? "on demand" : "within quota");
+  line("hold", detail.hold == Money{} ? "" : text(detail.hold));
+  std::string labels;
+  for (const auto& [key, value] : detail.ask.labels) {
+    if (!labels.empty()) labels += ", ";
+    labels += key;
+    labels += '=';
+    labels += value;
+  }
+  line("labels", labels);
+  line("submitted", local_time_text(job.submitted) + " (" + age_text(now - job.submitted) + " ago)");
+  line("ended", job.ended ? local_time_text(*job.ended) : "");
+  return out;
+}
+
+}  // namespace tranche::cli

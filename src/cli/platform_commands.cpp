@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// sku, settings: what the operator sets for the whole platform.
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/commands.hpp"
+#include "cli/human.hpp"
+#include "wire/api_job.hpp"
+
+namespace tranche::cli {
+namespace {
+
+using wire::Settings;
+using wire::Sku;
+using wire::SkuList;
+
+View view_of(const std::vector<Sku>& skus) {
+  return {.table =
+              [&skus] {
+                Table table({{"NAME"}, {"GPUS", Align::kRight}, {"VRAM", Align::kRight}});
+                for (const Sku& sku : skus) {
+                  table.add({sku.name, gpus_text(sku.gpu_milli), text(Bytes{sku.vram_bytes})});
+                }
+                return table;
+              },
+          .names =
+              [&skus] {
+                std::string names;
+                for (const Sku& sku : skus) names += sku.name + "\n";
+                return names;
+              }};
+}
+
+void add_skus(CLI::App& root, Program& program) {
+  CLI::App& group = add_group(root, {"sku", "Named shapes: small, medium, large", "tranche sku list"});
+  CLI::App& list = add_command(group, {"list", "List them", "tranche sku list"});
+  list.callback([&program] {
+    Session& session = program.session();
+    const auto answer = session.get<SkuList>("/v1/skus");
+    session.print(answer.body, view_of(answer.value.items));
+  });
+  struct Options {
+    std::string name{}, gpus{}, vram{};
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App& set = add_command(
+      group, {"set", "Define one, or change it", "tranche sku set small --gpus 0.25 --vram 20GB"});
+  set.add_option("name", options->name, "What jobs ask for")->required();
+  set.add_option("--gpus", options->gpus, "Share of a device, or devices")->required()->type_name("GPUS");
+  set.add_option("--vram", options->vram, "Memory of it")->required()->type_name("SIZE");
+  set.callback([options, &program] {
+    const auto milli = parse_milli(options->gpus);
+    if (!milli) throw usage_failure("--gpus takes a number such as 0.25, not '" + options->gpus + "'");
+    const auto vram = parse_bytes(options->vram);
+    if (!vram) throw usage_failure("--vram takes a size such as 20GB, not '" + options->vram + "'");
+    Session& session = program.session();
+    const Sku sku{.name = options->name, .gpu_milli = *milli, .vram_bytes = vram->count};
+    const auto answer = session.ask<Sku>(
+        {.method = "PUT", .path = "/v1/skus/" + path_segment(sku.name), .body = wire::to_json(sku)});
+    const std::vector<Sku> one{answer.value};
+    session.print(answer.body, view_of(one));
+  });
+}
+
+View view_of(const Settings& settings) {
+  const auto table = [settings] {
+    Table rows({{"SETTING"}, {"VALUE"}});
+    rows.add({"on-demand-gpu-hour", text(settings.on_demand_gpu_hour) + " " + settings.currency});
+    rows.add({"currency", settings.currency});
+    rows.add({"reference-vram", text(Bytes{settings.reference_vram_bytes})});
+    rows.add({"remember-requests", text(settings.remember_requests)});
+    rows.add({"keep-ended-jobs", text(settings.keep_ended_jobs)});
+    return rows;
+  };
+  return {.table = table, .names = [] {
+            return std::string(
+                "on-demand-gpu-hour\ncurrency\nreference-vram\nremember-requests\nkeep-ended-jobs\n");
+          }};
+}
+
+struct SettingsOptions {
+  std::string rate{}, currency{}, vram{}, remember{}, keep{};
+};
+
+Settings changed(Settings settings, const SettingsOptions& options) {
+  const auto change = [](const std::string& given, auto parse, auto& value, const char* wanted) {
+    if (given.empty()) return;
+    const auto parsed = parse(given);
+    if (!parsed) throw usage_failure(std::string(wanted) + ", not '" + given + "'");
+    value = *parsed;
+  };
+  change(options.rate,
+         parse_money,
+         settings.on_demand_gpu_hour,
+         "--on-demand-gpu-hour takes an amount such as 2.50");
+  change(options.remember,
+         parse_duration,
+         settings.remember_requests,
+         "--remember-requests takes a duration such as 24h");
+  change(options.keep,
+         parse_duration,
+         settings.keep_ended_jobs,
+         "--keep-ended-jobs takes a duration such as 30d");
+  Bytes vram{settings.reference_vram_bytes};
+  change(options.vram, parse_bytes, vram, "--reference-vram takes a size such as 80GB");
+  settings.reference_vram_bytes = vram.count;
+  if (!options.currency.empty()) settings.currency = options.currency;
+  return settings;
+}
+
+void add_settings(CLI::App& root, Program& program) {
+  CLI::App& group = add_group(root, {"settings", "Of the whole platform", "tranche settings show"});
+  CLI::App& show = add_command(group, {"show", "Show them", "tranche settings show -o json"});
+  show.callback([&program] {
+    Session& session = program.session();
+    const auto answer = session.get<Settings>("/v1/settings");
+    session.print(answer.body, view_of(answer.value));
+  });
+  const auto options = std::make_shared<SettingsOptions>();
+  CLI::App& set = add_command(group,
+                              {"set",
+                               "Change some; the others stay",
+                               "tranche settings set --on-demand-gpu-hour 2.50 --currency EUR"});
+  set.add_option("--on-demand-gpu-hour", options->rate, "Price over quota; 0: no work over quota")
+      ->type_name("AMOUNT");
+  set.add_option("--currency", options->currency, "ISO 4217")->type_name("CODE");
+  set.add_option("--reference-vram", options->vram, "A request by memory counts as its part of this")
+      ->type_name("SIZE");
+  set.add_option("--remember-requests", options->remember, "How long idempotency keys hold")
+      ->type_name("DURATION");
+  set.add_option("--keep-ended-jobs", options->keep, "How long ended jobs are listed")->type_name("DURATION");
+  set.callback([options, &program] {
+    Session& session = program.session();
+    static_cast<void>(changed({}, *options));  // Bad values are found before anything is asked of the server.
+    const auto now = session.get<Settings>("/v1/settings", Explain::kPreparation);
+    const auto answer = session.ask<Settings>(
+        {.method = "PUT", .path = "/v1/settings", .body = wire::to_json(changed(now.value, *options))});
+    session.print(answer.body, view_of(answer.value));
+  });
+}
+
+}  // namespace
+
+void add_platform_commands(CLI::App& root, Program& program) {
+  add_skus(root, program);
+  add_settings(root, program);
+}
+
+}  // namespace tranche::cli

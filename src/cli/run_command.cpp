@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// run: submit a job, or with --dry-run ask what would become of it.
+#include <thread>
+
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/commands.hpp"
+#include "cli/human.hpp"
+#include "cli/job_table.hpp"
+#include "cli/run_options.hpp"
+#include "cli/terminal.hpp"
+#include "wire/api_job.hpp"
+
+namespace tranche::cli {
+namespace {
+
+using wire::JobDetail;
+using wire::JobPlan;
+using wire::JobView;
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  RunOptions job{};
+  std::string owner{};
+  bool dry_run = false;
+  std::vector<std::string> wait{};  // Empty text: for ever.
+};
+
+Instant now() {
+  return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+}
+
+std::string plan_text(const JobPlan& plan) {
+  std::string out = plan.admitted ? "admitted    yes" : "admitted    no";
+  if (plan.admitted) out += plan.admission == wire::Admission::kOnDemand ? ", on demand" : ", within quota";
+  out += "\n";
+  const auto& ask = plan.ask;
+  if (ask.instances > 0) {
+    out += "resolved    " + std::to_string(ask.instances) + " x " + gpus_text(ask.milli_each) + " GPU, " +
+           text(Bytes{ask.vram_each}) + " each, " + std::string(wire::name_of(ask.isolation)) + "\n";
+  }
+  if (ask.time.count() > 0) out += "time limit  " + text(ask.time) + "\n";
+  if (plan.hold != Money{}) out += "hold        " + text(plan.hold) + "\n";
+  return out;
+}
+
+void show_plan(Session& session, const Answer<JobPlan>& answer) {
+  const JobPlan& plan = answer.value;
+  const auto table = [&] {
+    Table rows({{"ADMITTED"},
+                {"ADMISSION"},
+                {"GPUS", Align::kRight},
+                {"VRAM", Align::kRight},
+                {"HOLD", Align::kRight}});
+    rows.add({plan.admitted ? "yes" : "no",
+              wire::name_of(plan.admission),
+              gpus_text(plan.ask.gpu_milli()),
+              text(Bytes{plan.ask.vram_bytes()}),
+              text(plan.hold)});
+    return rows;
+  };
+  session.print(answer.body,
+                {.table = table,
+                 .text = [&] { return plan_text(plan); },
+                 .names = [&] { return std::string(plan.admitted ? "admitted\n" : "refused\n"); }});
+  if (plan.refusal) {
+    throw failure_of(wire::ProblemDetails{
+        .type = "urn:tranche:problem:" + std::string(wire::name_of(plan.refusal->reason)),
+        .status = 403,
+        .reasons = {*plan.refusal}});
+  }
+}
+
+Exit end_code(const JobView& job) {
+  switch (job.state) {
+    case wire::JobState::kSucceeded:
+      return kOk;
+    case wire::JobState::kStopped:
+      return kJobStopped;
+    default:
+      return kJobFailed;
+  }
+}
+
+// Asks more rarely the longer it takes: a job of hours is not worth a request a second.
+Answer<JobDetail> wait_for_end(Session& session, const std::string& job, Clock::time_point until) {
+  auto pause = std::chrono::milliseconds(100);
+  std::string told;
+  for (;;) {
+    auto answer = session.get<JobDetail>("/v1/jobs/" + path_segment(job), Explain::kPreparation);
+    const JobView& seen = answer.value.job;
+    if (wire::is_over(seen.state)) return answer;
+    const std::string state =
+        std::string(wire::name_of(seen.state)) + (seen.reason.empty() ? "" : ": " + seen.reason);
+    if (state != told) session.say(job + " is " + state);
+    told = state;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now());
+    if (left.count() <= 0) {
+      throw Failure(kTimedOut,
+                    {job + " has not ended: it is " + state, "it goes on; see: tranche show " + job});
+    }
+    std::this_thread::sleep_for(std::min(pause, left));
+    pause = std::min(pause * 3 / 2, std::chrono::milliseconds(2000));
+  }
+}
+
+void wait_and_end(Session& session, const std::string& job, const std::string& patience) {
+  Clock::time_point until = Clock::time_point::max();
+  if (!patience.empty()) until = Clock::now() + *parse_duration(patience);
+  const auto last = wait_for_end(session, job, until);
+  session.say(job + " " + std::string(wire::name_of(last.value.job.state)) +
+              (last.value.job.reason.empty() ? "" : ": " + last.value.job.reason));
+  if (const Exit code = end_code(last.value.job); code != kOk) throw quiet_end(code);
+}
+
+void run(Session& session, const Options& options) {
+  std::optional<std::string> file;
+  if (!options.job.file.empty()) file = read_file_or_stdin(options.job.file);
+  const wire::JobSpec job = job_of(options.job, file);
+  const std::string patience = options.wait.empty() ? "" : options.wait.front();
+  if (!patience.empty() && !parse_duration(patience)) {
+    throw usage_failure("--wait takes a duration such as 10m, not '" + patience + "'");
+  }
+  std::string path = "/v1/jobs";
+  char separator = '?';
+  const auto add = [&](const std::string& parameter) {
+    path += separator + parameter;
+    separator = '&';
+  };
+  const std::string owner = options.owner.empty() ? session.target().subscriber : options.owner;
+  if (options.dry_run) add("dry_run=true");
+  if (!owner.empty()) add("owner=" + path_segment(owner));
+  const Call submit{.method = "POST", .path = path, .body = wire::to_json(job)};
+  if (options.dry_run) return show_plan(session, session.ask<JobPlan>(submit));
+
+  const auto answer = session.ask<JobView>(submit);
+  const std::vector<JobView> one{answer.value};
+  const std::string id = text(answer.value.id);
+  session.print(answer.body,
+                {.table = [&] { return job_table(one, now()); }, .names = [&] { return job_names(one); }});
+  if (!options.wait.empty()) return wait_and_end(session, id, patience);
+  if (!answer.value.reason.empty()) {
+    session.say(id + " is " + std::string(wire::name_of(answer.value.state)) + ": " + answer.value.reason +
+                "; see: tranche why " + id);
+  }
+}
+
+void add_job_options(CLI::App& command, RunOptions& job) {
+  command.add_option("-f,--file", job.file, "Job file in YAML or JSON; '-' is stdin. Flags go on top")
+      ->type_name("FILE");
+  command.add_option("--gpus", job.gpus, "H100:0.5, 10GB, A100-80GB:2, [L4, A100], ...")->type_name("GPUS");
+  command.add_option("--name", job.name, "For people")->type_name("NAME");
+  command
+      .add_option("--kind", job.kind, "batch, inference, finetune, training, render, video or interactive")
+      ->type_name("KIND");
+  command.add_option("--time", job.time, "Time limit, such as 30m or 8h")->type_name("DURATION");
+  command.add_option("--priority", job.priority, "0 to 100, or idle, low, normal, high, critical")
+      ->type_name("N");
+  command.add_option("--isolation", job.isolation, "dedicated, hard or soft")->type_name("CLASS");
+  command.add_option("--sku", job.sku, "A shape the operator defined, instead of --gpus")->type_name("NAME");
+  command.add_option("--spend", job.spend, "The most it may cost")->type_name("AMOUNT");
+  command.add_option("--cpus", job.cpus, "4, 4+ or 4..8")->type_name("COUNT");
+  command.add_option("--memory", job.memory, "32GB, 32+ or 16GB..64GB")->type_name("SIZE");
+  command.add_option("--image", job.image, "Container image")->type_name("IMAGE");
+  command.add_option("--workdir", job.workdir, "Directory it starts in")->type_name("DIR");
+  command.add_option("--model", job.model, "Class of the model, such as 13b: rules may depend on it")
+      ->type_name("MODEL");
+  command.add_option("--label", job.labels, "KEY=VALUE; may be repeated")
+      ->type_name("LABEL")
+      ->expected(1)
+      ->take_all();
+  command.add_option("--env", job.envs, "KEY=VALUE; may be repeated")
+      ->type_name("VARIABLE")
+      ->expected(1)
+      ->take_all();
+  command.add_flag("--preemptible", job.preemptible, "May be stopped for others: starts sooner");
+  command.add_option("command", job.command, "Command and its arguments, after --");
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& root, Program& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App& command =
+      add_command(root,
+                  {"run",
+                   "Submit a job",
+                   "tranche run -f job.yaml\n"
+                   "tranche run --gpus 10GB --kind inference --time 30m -- ./serve --model 7b\n"
+                   "tranche run --gpus H100:0.5 --dry-run -- python train.py\n"
+                   "tranche run --gpus H100 --wait=2h -- ./render.sh && echo done"});
+  add_job_options(command, options->job);
+  command.add_option("--owner", options->owner, "Submit for this party; else --subscriber, else yourself")
+      ->type_name("PARTY");
+  command.add_flag("--dry-run", options->dry_run, "Say what would become of it; submit nothing");
+  command
+      .add_option("--wait", options->wait, "Stay until it ends, at most so long; exit code as the job ended")
+      ->type_name("DURATION")
+      ->expected(0, 1);
+  command.callback([options, &command, &program] {
+    if (options->wait.empty() && command.count("--wait") > 0) options->wait.emplace_back();
+    run(program.session(), *options);
+  });
+}
+
+}  // namespace tranche::cli

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/run_options.hpp"
+
+#include "base/text.hpp"
+#include "cli/failure.hpp"
+#include "cli/human.hpp"
+#include "wire/gpu_request.hpp"
+#include "wire/nearest.hpp"
+#include "wire/text_form.hpp"
+
+namespace tranche::cli {
+namespace {
+
+using wire::JobSpec;
+
+// The three lines of the parser: the string, a caret below the mistake, what would be legal.
+Failure gpu_failure(const std::string& request, const wire::GpuProblem& problem) {
+  std::vector<std::string> lines;
+  const std::string text = wire::caret_text(request, problem);
+  for (std::size_t at = 0; at < text.size() && lines.size() < 3;) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  // What comes first stands behind "tranche: ", so the caret line is moved by the difference to its indent.
+  if (lines.size() > 1 && lines[1].find('^') != std::string::npos) lines[1].insert(0, 7, ' ');
+  return {kUsage, std::move(lines)};
+}
+
+template <class T>
+T value_of(const char* flag, const std::string& given) {
+  auto parsed = wire::TextForm<T>::parse(given);
+  if (!parsed) throw usage_failure(std::string(flag) + " " + parsed.error() + "; it was '" + given + "'");
+  return std::move(*parsed);
+}
+
+template <wire::DescribedEnum E>
+E name_of_flag(const char* flag, const std::string& given) {
+  if (const auto value = wire::from_name<E>(given)) return *value;
+  std::vector<std::string_view> known;
+  std::string list;
+  for (const auto& name : wire::detail::EnumTable<E>::kNames) {
+    known.push_back(name.view());
+    list += (list.empty() ? "" : ", ") + std::string(name.view());
+  }
+  throw usage_failure(std::string(flag) + " takes one of " + list + ", not '" + given + "'",
+                      wire::nearest_hint(given, known));
+}
+
+void set_pairs(const char* flag, const std::vector<std::string>& pairs, wire::TextMap& map) {
+  for (const std::string& pair : pairs) {
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw usage_failure(std::string(flag) + " takes KEY=VALUE, not '" + pair + "'");
+    }
+    map.set(pair.substr(0, equals), pair.substr(equals + 1));
+  }
+}
+
+// The words after `--` as one line for a shell: what the person's own shell took apart is put together again.
+std::string command_line(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) {
+    if (!line.empty()) line += ' ';
+    line += shell_quoted(word);
+  }
+  return line;
+}
+
+void apply_resources(const RunOptions& options, JobSpec& job) {
+  if (options.gpus) {
+    auto gpus = wire::parse_gpu_request(*options.gpus);
+    if (!gpus) throw gpu_failure(*options.gpus, gpus.error());
+    job.resources.gpus = std::move(*gpus);
+  }
+  if (options.cpus) job.resources.cpus = value_of<wire::CpuRange>("--cpus", *options.cpus);
+  if (options.memory) job.resources.memory = value_of<wire::MemoryBounds>("--memory", *options.memory);
+  if (options.isolation) {
+    job.resources.isolation = name_of_flag<wire::Isolation>("--isolation", *options.isolation);
+  }
+}
+
+}  // namespace
+
+JobSpec job_of(const RunOptions& options, const std::optional<std::string>& file_text) {
+  JobSpec job;
+  if (file_text) {
+    auto parsed = wire::parse_job_file(*file_text);
+    if (!parsed) {
+      throw usage_failure((options.file == "-" ? "stdin" : options.file) + ": " + wire::text(parsed.error()),
+                          "nothing was submitted");
+    }
+    job = std::move(*parsed);
+  }
+  apply_resources(options, job);
+  if (options.name) job.name = *options.name;
+  if (options.kind) job.kind = name_of_flag<wire::WorkloadKind>("--kind", *options.kind);
+  if (options.time) job.limits.time = value_of<Duration>("--time", *options.time);
+  if (options.spend) job.limits.spend = value_of<Money>("--spend", *options.spend);
+  if (options.priority) job.priority = value_of<wire::Priority>("--priority", *options.priority);
+  if (options.sku) job.sku = *options.sku;
+  if (options.image) job.image = *options.image;
+  if (options.workdir) job.workdir = *options.workdir;
+  if (options.model) job.model = wire::ModelUse{.name = *options.model};
+  if (options.preemptible) job.preemptible = true;
+  set_pairs("--label", options.labels, job.labels);
+  set_pairs("--env", options.envs, job.envs);
+  if (!options.command.empty()) job.run = command_line(options.command);
+  if (job.run.empty() && job.kind != wire::WorkloadKind::kInteractive) {
+    throw usage_failure("there is nothing to run",
+                        "give a command after --, or a job file: tranche run -f job.yaml");
+  }
+  if (const auto problem = wire::Fields<JobSpec>::check(job)) {
+    throw usage_failure(wire::text(*problem), "nothing was submitted");
+  }
+  return job;
+}
+
+}  // namespace tranche::cli

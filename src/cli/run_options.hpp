@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// `tranche run --gpus 10GB --time 30m -- cmd`: flags to a job, alone or on top of a job file.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "wire/job_spec.hpp"
+
+namespace tranche::cli {
+
+struct RunOptions {
+  std::string file{};  // "-": stdin.
+  std::optional<std::string> gpus{}, name{}, kind{}, time{}, priority{}, isolation{}, sku{}, spend{}, cpus{},
+      memory{}, image{}, workdir{}, model{};
+  std::vector<std::string> labels{}, envs{};  // key=value
+  bool preemptible = false;
+  std::vector<std::string> command{};
+};
+
+// Throws Failure (usage) that names the flag, or file and line, and what would do.
+wire::JobSpec job_of(const RunOptions& options, const std::optional<std::string>& file_text);
+
+}  // namespace tranche::cli

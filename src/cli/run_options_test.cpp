@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/run_options.hpp"
+
+#include <doctest/doctest.h>
+
+#include "cli/failure.hpp"
+
+namespace tranche::cli {
+namespace {
+
+std::string failure_text(const RunOptions& options, const std::optional<std::string>& file = {}) {
+  try {
+    job_of(options, file);
+  } catch (const Failure& failure) {
+    CHECK(failure.code() == kUsage);
+    return failure.text();
+  }
+  return "taken";
+}
+
+TEST_CASE("run: flags alone make a job, and the command survives the shell") {
+  RunOptions options{.gpus = "10GB",
+                     .name = "x",
+                     .kind = "inference",
+                     .time = "30m",
+                     .priority = "high",
+                     .labels = {"team=a=b"},
+                     .envs = {"EMPTY="},
+                     .command = {"python", "train.py", "a b", "it's"}};
+  const wire::JobSpec job = job_of(options, {});
+  CHECK(job.name == "x");
+  CHECK(wire::text(job.resources.gpus) == "10GB");
+  CHECK(job.kind == wire::WorkloadKind::kInference);
+  CHECK(job.limits.time == std::chrono::minutes(30));
+  CHECK(job.priority.value == 75);
+  CHECK(*job.labels.find("team") == "a=b");
+  CHECK(job.envs.find("EMPTY")->empty());
+  CHECK(job.run == "python train.py 'a b' 'it'\\''s'");
+}
+
+TEST_CASE("run: flags go on top of a job file") {
+  const std::string file = "name: a\nresources:\n  gpus: H100\nlabels: {x: 1}\nrun: ./go\n";
+  RunOptions options{.file = "job.yaml", .gpus = "A100:2", .labels = {"y=2"}};
+  const wire::JobSpec job = job_of(options, file);
+  CHECK(job.name == "a");
+  CHECK(wire::text(job.resources.gpus) == "A100:2");
+  CHECK(job.labels.size() == 2);
+  CHECK(job.run == "./go");
+}
+
+TEST_CASE("run: what is wrong is named, with file and line or flag, in at most three lines") {
+  CHECK(failure_text({.file = "job.yaml"}, "run: x\nresources:\n  gpuz: H100\n")
+            .find("job.yaml: line 3: resources.gpuz") != std::string::npos);
+  CHECK(failure_text({.name = "x"}).find("nothing to run") != std::string::npos);
+  CHECK(failure_text({.time = "soon", .command = {"x"}}).find("--time") != std::string::npos);
+  CHECK(failure_text({.kind = "infernce", .command = {"x"}}).find("did you mean 'inference'?") !=
+        std::string::npos);
+  CHECK(failure_text({.labels = {"x"}, .command = {"x"}}).find("--label takes KEY=VALUE") !=
+        std::string::npos);
+}
+
+TEST_CASE("run: a caret stands below the mistake in a GPU string") {
+  const std::string text = failure_text({.gpus = "H100:x", .command = {"x"}});
+  const std::size_t second = text.find('\n') + 1;
+  const std::size_t caret = text.find('^', second);
+  REQUIRE(caret != std::string::npos);
+  CAPTURE(text);
+  CHECK(text.at(caret - second) == 'x');
+}
+
+}  // namespace
+}  // namespace tranche::cli

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Admission: may this job be taken in? Walks job → user → subscriber → tenant → platform; the first broken
+// rule is the one named.
+//
+// A job holds its quota from admission to its end, so what is admitted can never exceed a limit, at any
+// level.
+#include "base/money.hpp"
+#include "base/result.hpp"
+#include "engine/job.hpp"
+#include "engine/state.hpp"
+#include "wire/ask.hpp"
+#include "wire/refusal.hpp"
+
+namespace tranche::engine {
+
+struct Admitted {
+  Admission admission = Admission::kWithinQuota;
+  Money hold{};     // Set aside for work on demand.
+  Duration time{};  // The time limit in force: the one asked for, or the smallest of the tree.
+};
+
+[[nodiscard]] Result<Admitted, Refusal> admit(const State&, PartyId owner, const Ask&, Instant at);
+
+// Add to, or take from, the usage of the owner and everyone above.
+void hold_quota(State&, PartyId owner, const Ask&, Money hold);
+void release_quota(State&, PartyId owner, const Ask&, Money hold);
+
+}  // namespace tranche::engine

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/engine.hpp"
+
+#include <concepts>
+
+#include "base/check.hpp"
+#include "engine/decide.hpp"
+
+namespace tranche::engine {
+namespace {
+
+Refusal bad_token() {
+  return {.reason = Reason::kForbidden,
+          .rule = "token",
+          .message = "the token has run out or was revoked",
+          .fix = "log in again: tranche login"};
+}
+
+template <class T>
+concept NeedsNoActor = std::same_as<T, Found> || std::same_as<T, OpenSession> ||
+                       std::same_as<T, NoteDenial> || std::same_as<T, Tick>;
+
+PartyId party_of(const Command& command) {
+  return std::visit(
+      [](const auto& value) -> PartyId {
+        if constexpr (requires { value.party; }) return value.party;
+        if constexpr (requires { value.parent; }) return value.parent;
+        if constexpr (requires { value.at; }) return value.at;
+        if constexpr (requires { value.owner; }) return value.owner;
+        return {};
+      },
+      command);
+}
+
+}  // namespace
+
+std::string_view command_name(const Command& command) {
+  struct Names {
+    std::string_view operator()(const Found&) const { return "platform.found"; }
+    std::string_view operator()(const CreateParty&) const { return "party.create"; }
+    std::string_view operator()(const ChangeParty&) const { return "party.change"; }
+    std::string_view operator()(const GrantRole&) const { return "role.grant"; }
+    std::string_view operator()(const RevokeRole&) const { return "role.revoke"; }
+    std::string_view operator()(const SetPassword&) const { return "password.set"; }
+    std::string_view operator()(const SetQuota&) const { return "quota.set"; }
+    std::string_view operator()(const SetRules&) const { return "rules.set"; }
+    std::string_view operator()(const IssueToken&) const { return "token.issue"; }
+    std::string_view operator()(const RevokeToken&) const { return "token.revoke"; }
+    std::string_view operator()(const OpenSession&) const { return "session.open"; }
+    std::string_view operator()(const SubmitJob&) const { return "job.submit"; }
+    std::string_view operator()(const StopJob&) const { return "job.stop"; }
+    std::string_view operator()(const SetSku&) const { return "sku.set"; }
+    std::string_view operator()(const ChangeSettings&) const { return "settings.change"; }
+    std::string_view operator()(const NoteDenial&) const { return "denied"; }
+    std::string_view operator()(const Tick&) const { return "tick"; }
+  };
+  return std::visit(Names{}, command);
+}
+
+Decision decide(const State& state, const Envelope& envelope, const Command& command) {
+  return std::visit(
+      [&](const auto& value) -> Decision {
+        if constexpr (NeedsNoActor<std::decay_t<decltype(value)>>) {
+          return decide(state, envelope, value);
+        } else {
+          const auto actor = actor_of(state, envelope);
+          if (!actor) return refuse(bad_token());
+          return decide(state, envelope, *actor, value);
+        }
+      },
+      command);
+}
+
+void apply(State& state, const Envelope& envelope, const Event& event) {
+  std::visit([&](const auto& value) { apply(state, envelope, value); }, event);
+}
+
+void apply_record(State& state, std::uint64_t sequence, const Envelope& envelope, const Events& events) {
+  TRANCHE_CHECK(sequence == state.sequence + 1);
+  TRANCHE_CHECK(envelope.at >= state.now);
+  state.sequence = sequence;
+  state.now = envelope.at;
+  for (const Event& event : events) apply(state, envelope, event);
+  if (envelope.idempotency != RequestKey{}) {
+    state.remembered.emplace(envelope.idempotency, Remembered{sequence, envelope.body_hash, envelope.at});
+  }
+}
+
+Denied denial(const Envelope& envelope, const Command& command, const Refusal& refusal) {
+  const PartyId about = party_of(command);
+  return {.action = std::string(command_name(command)),
+          .about = about == PartyId{} ? envelope.actor : about,
+          .refusal = refusal};
+}
+
+const Remembered* remembered(const State& state, const Envelope& envelope) {
+  if (envelope.idempotency == RequestKey{}) return nullptr;
+  const auto found = state.remembered.find(envelope.idempotency);
+  return found == state.remembered.end() ? nullptr : &found->second;
+}
+
+}  // namespace tranche::engine

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Every command and every event of the engine. Type numbers are written to disk: never change or reuse one.
+#include <boost/mp11/list.hpp>
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "base/result.hpp"
+#include "engine/job.hpp"
+#include "engine/party.hpp"
+#include "engine/platform.hpp"
+#include "engine/token.hpp"
+
+namespace tranche::engine {
+
+using Command = std::variant<Found,
+                             CreateParty,
+                             ChangeParty,
+                             GrantRole,
+                             RevokeRole,
+                             SetPassword,
+                             SetQuota,
+                             SetRules,
+                             IssueToken,
+                             RevokeToken,
+                             OpenSession,
+                             SubmitJob,
+                             StopJob,
+                             SetSku,
+                             ChangeSettings,
+                             NoteDenial,
+                             Tick>;
+
+// The name under which a command stands in the audit log.
+[[nodiscard]] std::string_view command_name(const Command&);
+
+using Event = std::variant<Founded,
+                           PartyCreated,
+                           PartyChanged,
+                           RoleGranted,
+                           RoleRevoked,
+                           PasswordSet,
+                           QuotaSet,
+                           RulesSet,
+                           TokenIssued,
+                           TokenRevoked,
+                           JobSubmitted,
+                           JobEnded,
+                           SkuSet,
+                           SettingsChanged,
+                           Denied,
+                           Ticked>;
+
+// On disk an event is its number, then its described fields. Fields are only ever appended, with a default.
+template <class E>
+inline constexpr std::uint16_t kEventNumber = 0;
+template <>
+inline constexpr std::uint16_t kEventNumber<Founded> = 1;
+template <>
+inline constexpr std::uint16_t kEventNumber<PartyCreated> = 2;
+template <>
+inline constexpr std::uint16_t kEventNumber<PartyChanged> = 3;
+template <>
+inline constexpr std::uint16_t kEventNumber<RoleGranted> = 4;
+template <>
+inline constexpr std::uint16_t kEventNumber<RoleRevoked> = 5;
+template <>
+inline constexpr std::uint16_t kEventNumber<PasswordSet> = 6;
+template <>
+inline constexpr std::uint16_t kEventNumber<QuotaSet> = 7;
+template <>
+inline constexpr std::uint16_t kEventNumber<RulesSet> = 8;
+template <>
+inline constexpr std::uint16_t kEventNumber<TokenIssued> = 9;
+template <>
+inline constexpr std::uint16_t kEventNumber<TokenRevoked> = 10;
+template <>
+inline constexpr std::uint16_t kEventNumber<JobSubmitted> = 11;
+template <>
+inline constexpr std::uint16_t kEventNumber<JobEnded> = 12;
+template <>
+inline constexpr std::uint16_t kEventNumber<SkuSet> = 13;
+template <>
+inline constexpr std::uint16_t kEventNumber<SettingsChanged> = 14;
+template <>
+inline constexpr std::uint16_t kEventNumber<Denied> = 15;
+template <>
+inline constexpr std::uint16_t kEventNumber<Ticked> = 16;
+
+using Events = std::vector<Event>;
+using Decision = Result<Events, Refusal>;
+
+}  // namespace tranche::engine

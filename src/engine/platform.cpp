@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/platform.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "engine/decide.hpp"
+
+namespace tranche::engine {
+namespace {
+
+bool is_due(const State& state, const Remembered& request, Instant at) {
+  return request.at + state.settings.remember_requests < at;
+}
+
+bool is_due(const State& state, const Job& job, Instant at) {
+  return is_over(job.state) && job.ended + state.settings.keep_ended_jobs < at;
+}
+
+}  // namespace
+
+Decision decide(const State& state, const Envelope&, const Found& command) {
+  if (!state.parties.empty()) {
+    return refuse(Refusal{.reason = Reason::kConflict,
+                          .rule = "founded",
+                          .message = "this platform has been founded already",
+                          .fix = "use its operator's token"});
+  }
+  const PartyId user = PartyId::make(PartyKind::kUser, state.next_party);
+  return Events{Founded{user},
+                PartyCreated{user, kPlatform, command.operator_name, ""},
+                RoleGranted{kPlatform, user, Role::kPlatformOwner},
+                TokenIssued{{state.next_token}, user, "first start", Scope::kAdmin, command.token_hash, {}}};
+}
+
+void apply(State& state, const Envelope& envelope, const Founded&) {
+  state.parties.emplace(kPlatform,
+                        Party{.id = kPlatform,
+                              .parent = {},
+                              .name = "platform",
+                              .created = envelope.at,
+                              .version = state.sequence});
+}
+
+Decision decide(const State& state, const Envelope&, const Actor& actor, const SetSku& command) {
+  if (auto refusal = check_access(state, actor, Action::kManagePlatform, kPlatform)) return refuse(*refusal);
+  const Sku& sku = command.sku;
+  if (sku.name.empty() || sku.name.size() > 63 || sku.gpu_milli <= 0 || sku.gpu_milli > 1000 ||
+      sku.vram_bytes < 0) {
+    return refuse(Refusal{.reason = Reason::kInvalid,
+                          .rule = "sku",
+                          .message = "a SKU has a name, 1 to 1000 gpu_milli, and VRAM that is not negative",
+                          .fix = "for example: tranche sku set small --gpu 0.25 --vram 20GB"});
+  }
+  const auto found = state.skus.find(sku.name);
+  return Events{SkuSet{found == state.skus.end() ? Sku{} : found->second, sku}};
+}
+
+void apply(State& state, const Envelope&, const SkuSet& event) {
+  state.skus.insert_or_assign(event.after.name, event.after);
+}
+
+Decision decide(const State& state, const Envelope&, const Actor& actor, const ChangeSettings& command) {
+  if (auto refusal = check_access(state, actor, Action::kManagePlatform, kPlatform)) return refuse(*refusal);
+  const Settings& settings = command.settings;
+  const bool sane = settings.on_demand_gpu_hour >= Money{} && settings.reference_vram_bytes > 0 &&
+                    settings.remember_requests >= std::chrono::hours(24) &&
+                    settings.keep_ended_jobs >= std::chrono::hours(1) && settings.currency.size() == 3;
+  if (!sane) {
+    return refuse(
+        Refusal{.reason = Reason::kInvalid,
+                .rule = "settings",
+                .message = "a setting is out of bounds",
+                .fix = "prices are not negative; requests are remembered for a day at least; the currency "
+                       "has three letters"});
+  }
+  return Events{SettingsChanged{state.settings, settings}};
+}
+
+void apply(State& state, const Envelope&, const SettingsChanged& event) {
+  state.settings = event.after;
+}
+
+Decision decide(const State&, const Envelope& envelope, const NoteDenial& command) {
+  return Events{Denied{command.action, envelope.actor, command.refusal}};
+}
+
+void apply(State&, const Envelope&, const Denied&) {}
+
+// The counts are in the event for people; what is forgotten follows from the time of the record alone.
+Decision decide(const State& state, const Envelope& envelope, const Tick&) {
+  Ticked ticked;
+  for (const auto& [key, request] : state.remembered)
+    ticked.requests_forgotten += is_due(state, request, envelope.at);
+  for (const auto& [id, job] : state.jobs) ticked.jobs_forgotten += is_due(state, job, envelope.at);
+  return Events{ticked};
+}
+
+void apply(State& state, const Envelope& envelope, const Ticked&) {
+  std::erase_if(state.remembered,
+                [&](const auto& entry) { return is_due(state, entry.second, envelope.at); });
+  std::set<PartyId> touched;
+  std::erase_if(state.jobs, [&](const auto& entry) {
+    const bool due = is_due(state, entry.second, envelope.at);
+    if (due) touched.insert(entry.second.owner);
+    return due;
+  });
+  for (const PartyId owner : touched) {
+    auto& jobs = state.index.jobs_by_owner[owner];
+    std::erase_if(jobs, [&](JobId id) { return !state.jobs.contains(id); });
+  }
+}
+
+}  // namespace tranche::engine

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/rules.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "engine/decide.hpp"
+
+namespace tranche::engine {
+namespace {
+
+constexpr std::size_t kRulesMax = 100;
+constexpr std::int64_t kDaySeconds = 86'400;
+
+std::optional<std::int64_t> parse_clock(std::string_view text) {  // "22:30" in seconds of the day
+  int hours = 0;
+  int minutes = 0;
+  if (text.size() != 5 || text[2] != ':') return std::nullopt;
+  const auto whole = [](std::string_view digits, int& value) {
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return error == std::errc{} && end == digits.data() + digits.size();
+  };
+  if (!whole(text.substr(0, 2), hours) || !whole(text.substr(3), minutes)) return std::nullopt;
+  if (hours < 0 || hours > 24 || minutes < 0 || minutes > 59 || (hours == 24 && minutes != 0))
+    return std::nullopt;
+  return hours * 3600LL + minutes * 60LL;
+}
+
+std::string hours_problem(const Rules& rules, const Hours& hours) {
+  if (!parse_clock(hours.from) || !parse_clock(hours.to))
+    return "hours are written like from: \"22:00\", to: \"06:00\"";
+  if (hours.from == hours.to) return "the span of hours is empty: from equals to";
+  if (hours.zone.empty()) return "hours need a zone, for example zone: Europe/Madrid";
+  if (!rules.zones.contains(hours.zone)) return "there is no time zone '" + hours.zone + "'";
+  return {};
+}
+
+std::string rule_problem(const Rules& rules, const Rule& rule) {
+  if (rule.name.empty()) return "it needs a name";
+  for (const std::string* size : {&rule.when.model_over, &rule.when.model_up_to}) {
+    if (!size->empty() && !parse_model_size(*size))
+      return "'" + *size + "' is no model size; write 7b, 13b, 350m";
+  }
+  for (const auto* hours : {&rule.when.during, &rule.when.outside}) {
+    if (!*hours) continue;
+    if (auto problem = hours_problem(rules, **hours); !problem.empty()) return problem;
+  }
+  const Then& then = rule.then;
+  if (then == Then{}) return "its `then` says nothing; write deny: true or a limit";
+  const std::int64_t percent = then.share_percent_max.value_or(0);
+  if (percent < 0 || percent > 100) return "share_percent_max is 0 to 100";
+  const std::int64_t priority = then.priority_max.value_or(0);
+  if (priority < 0 || priority > 100) return "priority_max is 0 to 100";
+  if (then.gpu_milli_max.value_or(0) < 0 || then.time_max.value_or(Duration{}) < Duration{}) {
+    return "a limit cannot be negative";
+  }
+  if (then.isolation && then.isolation->empty())
+    return "an empty list of isolation classes allows nothing; use deny";
+  return {};
+}
+
+std::int64_t offset_seconds(const std::vector<ZoneOffset>& offsets, Instant at) {
+  std::int64_t seconds = 0;
+  for (const ZoneOffset& offset : offsets) {
+    if (offset.from > at) break;
+    seconds = offset.seconds;
+  }
+  return seconds;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> parse_model_size(std::string_view text) {
+  if (text.size() < 2) return std::nullopt;
+  const char unit = static_cast<char>(text.back() | 0x20);
+  if (unit != 'b' && unit != 'm') return std::nullopt;
+  text.remove_suffix(1);
+  std::int64_t whole = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
+  if (error != std::errc{} || whole < 0 || whole > 1'000'000) return std::nullopt;
+  std::int64_t thousandths = 0;
+  std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (!rest.empty()) {
+    if (rest.front() != '.' || rest.size() < 2 || rest.size() > 4) return std::nullopt;
+    std::int64_t scale = 100;
+    for (const char digit : rest.substr(1)) {
+      if (digit < '0' || digit > '9') return std::nullopt;
+      thousandths += (digit - '0') * scale;
+      scale /= 10;
+    }
+  }
+  return unit == 'b' ? whole * 1000 + thousandths : whole;
+}
+
+std::string rules_problem(const Rules& rules) {
+  if (rules.rules.size() > kRulesMax) return "at most 100 rules fit on one node";
+  std::set<std::string_view> names;
+  for (const Rule& rule : rules.rules) {
+    if (auto problem = rule_problem(rules, rule); !problem.empty())
+      return "rule '" + rule.name + "': " + problem;
+    if (!names.insert(rule.name).second) return "rule '" + rule.name + "' stands there twice";
+  }
+  return {};
+}
+
+bool within(const Hours& hours, const Rules& rules, Instant at) {
+  const auto zone = rules.zones.find(hours.zone);
+  if (zone == rules.zones.end()) return false;
+  const auto utc = std::chrono::floor<std::chrono::seconds>(at).time_since_epoch().count();
+  const std::int64_t local = utc + offset_seconds(zone->second, at);
+  std::int64_t day = local / kDaySeconds - (local % kDaySeconds < 0 ? 1 : 0);
+  const std::int64_t clock = local - day * kDaySeconds;
+  const std::int64_t from = parse_clock(hours.from).value_or(0);
+  const std::int64_t to = parse_clock(hours.to).value_or(0);
+  if (from < to) {
+    if (clock < from || clock >= to) return false;
+  } else {
+    if (clock >= to && clock < from) return false;
+    if (clock < to) --day;  // After midnight: the span began the day before.
+  }
+  if (hours.days.empty()) return true;
+  const auto weekday = static_cast<Weekday>(((day % 7) + 7 + 3) % 7);  // 1970-01-01 was a Thursday.
+  return std::find(hours.days.begin(), hours.days.end(), weekday) != hours.days.end();
+}
+
+bool fits(const When& when, const Rules& rules, const Ask& ask, Instant at) {
+  if (!when.kinds.empty() && std::find(when.kinds.begin(), when.kinds.end(), ask.kind) == when.kinds.end())
+    return false;
+  if (!when.model_over.empty() && ask.model_millions <= parse_model_size(when.model_over).value_or(0))
+    return false;
+  if (!when.model_up_to.empty() &&
+      (ask.model_millions == 0 || ask.model_millions > parse_model_size(when.model_up_to).value_or(0))) {
+    return false;
+  }
+  for (const auto& [key, value] : when.labels) {
+    const auto label = ask.labels.find(key);
+    if (label == ask.labels.end() || label->second != value) return false;
+  }
+  if (when.during && !within(*when.during, rules, at)) return false;
+  return !when.outside || !within(*when.outside, rules, at);
+}
+
+Decision decide(const State& state, const Envelope&, const Actor& actor, const SetRules& command) {
+  const Party* party = state.party(command.party);
+  if (party == nullptr) return refuse(not_found());
+  if (auto refusal = check_access(state, actor, Action::kSetRules, command.party)) return refuse(*refusal);
+  if (command.if_version != 0 && command.if_version != party->version) {
+    return refuse(Refusal{.reason = Reason::kStale,
+                          .rule = "if_match",
+                          .message = party->name + " was changed since you read it",
+                          .fix = "read it again and repeat the change"});
+  }
+  if (auto problem = rules_problem(command.rules); !problem.empty()) {
+    return refuse(Refusal{.reason = Reason::kInvalid,
+                          .rule = "rules",
+                          .message = std::move(problem),
+                          .fix = "mend the rule and send the whole file again"});
+  }
+  return Events{RulesSet{command.party, party->rules, command.rules}};
+}
+
+void apply(State& state, const Envelope&, const RulesSet& event) {
+  Party& party = state.parties.at(event.party);
+  party.rules = event.after;
+  party.version = state.sequence;
+}
+
+}  // namespace tranche::engine

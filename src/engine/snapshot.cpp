@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/snapshot.hpp"
+
+#include "wire/codec_impl.hpp"
+
+namespace tranche::engine {
+namespace {
+
+struct Counters {
+  std::uint64_t sequence = 0;
+  Instant now{};
+  std::uint64_t next_party = 0, next_token = 0, next_job = 0;
+  Settings settings{};
+};
+BOOST_DESCRIBE_STRUCT(Counters, (), (sequence, now, next_party, next_token, next_job, settings))
+
+template <class Map>
+void write_values(std::string& out, const Map& map) {
+  wire::detail::write_varint(out, map.size());
+  for (const auto& [key, value] : map) wire::detail::write_record(out, value);
+}
+
+// Values carry their own key; they were written in order, so each goes to the end.
+template <class Map, class KeyOf>
+bool read_values(wire::detail::RecordReader& reader, Map& map, KeyOf key_of) {
+  std::uint64_t count = 0;
+  if (!wire::detail::read_record(reader, count)) return false;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    typename Map::mapped_type value{};
+    if (!wire::detail::read_record(reader, value)) return false;
+    const auto key = key_of(value);
+    map.emplace_hint(map.end(), key, std::move(value));
+  }
+  return true;
+}
+
+bool read_remembered(wire::detail::RecordReader& reader, State& state) {
+  std::uint64_t count = 0;
+  if (!wire::detail::read_record(reader, count)) return false;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    RequestKey key{};
+    Remembered value{};
+    if (!wire::detail::read_record(reader, key) || !wire::detail::read_record(reader, value)) return false;
+    state.remembered.emplace_hint(state.remembered.end(), key, value);
+  }
+  return true;
+}
+
+void rebuild_indexes(State& state) {
+  for (const auto& [id, party] : state.parties) {
+    if (id != kPlatform) state.index.by_name.emplace(std::pair{party.parent, party.name}, id);
+  }
+  for (const auto& [id, token] : state.tokens) {
+    if (!token.revoked) state.index.by_hash.emplace(token.hash, id);
+  }
+  for (const auto& [id, job] : state.jobs) state.index.jobs_by_owner[job.owner].push_back(id);
+}
+
+}  // namespace
+
+std::string encode_state(const State& state) {
+  std::string out;
+  out.reserve(state.jobs.size() * 512 + 65'536);
+  wire::detail::write_record(
+      out,
+      Counters{
+          state.sequence, state.now, state.next_party, state.next_token, state.next_job, state.settings});
+  write_values(out, state.skus);
+  write_values(out, state.parties);
+  write_values(out, state.tokens);
+  write_values(out, state.jobs);
+  wire::detail::write_varint(out, state.remembered.size());
+  for (const auto& [key, value] : state.remembered) {
+    wire::detail::write_record(out, key);
+    wire::detail::write_record(out, value);
+  }
+  return out;
+}
+
+Result<State, std::string> decode_state(std::string_view bytes) {
+  wire::detail::RecordReader reader(bytes);
+  State state;
+  Counters counters;
+  const bool whole = wire::detail::read_record(reader, counters) &&
+                     read_values(reader, state.skus, [](const Sku& sku) { return sku.name; }) &&
+                     read_values(reader, state.parties, [](const Party& party) { return party.id; }) &&
+                     read_values(reader, state.tokens, [](const Token& token) { return token.id; }) &&
+                     read_values(reader, state.jobs, [](const Job& job) { return job.id; }) &&
+                     read_remembered(reader, state);
+  if (!whole) return refuse(std::string(reader.reason()));
+  if (reader.left() > 0) return refuse(std::string("there are bytes after the end of the state"));
+  state.sequence = counters.sequence;
+  state.now = counters.now;
+  state.next_party = counters.next_party;
+  state.next_token = counters.next_token;
+  state.next_job = counters.next_job;
+  state.settings = counters.settings;
+  rebuild_indexes(state);
+  return state;
+}
+
+}  // namespace tranche::engine

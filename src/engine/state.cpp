@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/state.hpp"
+
+namespace tranche::engine {
+namespace {
+
+template <class Map, class Key>
+auto find_in(const Map& map, const Key& key) -> const typename Map::mapped_type* {
+  const auto found = map.find(key);
+  return found == map.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+const Party* State::party(PartyId id) const {
+  return find_in(parties, id);
+}
+
+const Job* State::job(JobId id) const {
+  return find_in(jobs, id);
+}
+
+const Token* State::token(TokenId id) const {
+  return find_in(tokens, id);
+}
+
+PartyId State::child(PartyId parent, std::string_view name) const {
+  const PartyId* id = find_in(index.by_name, std::pair{parent, std::string(name)});
+  return id == nullptr ? PartyId{} : *id;
+}
+
+std::string path_of(const State& state, PartyId id) {
+  if (id == kPlatform) return "platform";
+  std::string path;
+  for (const Party* at = state.party(id); at != nullptr && at->id != kPlatform;
+       at = state.party(at->parent)) {
+    path = path.empty() ? at->name : at->name + '/' + path;
+  }
+  return path;
+}
+
+PartyId find_path(const State& state, std::string_view text) {
+  if (const auto id = parse_party_id(text)) return state.party(*id) != nullptr ? *id : PartyId{};
+  PartyId at = kPlatform;
+  while (!text.empty()) {
+    const auto slash = text.find('/');
+    at = state.child(at, text.substr(0, slash));
+    if (at == PartyId{} || slash == std::string_view::npos) return at;
+    text.remove_prefix(slash + 1);
+  }
+  return {};
+}
+
+bool is_at_or_below(const State& state, PartyId id, PartyId ancestor) {
+  for (const Party* at = state.party(id); at != nullptr; at = state.party(at->parent)) {
+    if (at->id == ancestor) return true;
+  }
+  return false;
+}
+
+}  // namespace tranche::engine

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Everything the platform knows, as folded from the journal. Ordered containers: iteration is part of the
+// contract.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/envelope.hpp"
+#include "base/ids.hpp"
+#include "engine/job.hpp"
+#include "engine/party.hpp"
+#include "engine/platform.hpp"
+#include "engine/token.hpp"
+
+namespace tranche::engine {
+
+struct Remembered {  // What an idempotency key led to: the record, which holds the answer.
+  std::uint64_t sequence = 0;
+  std::uint64_t body_hash = 0;
+  Instant at{};
+};
+BOOST_DESCRIBE_STRUCT(Remembered, (), (sequence, body_hash, at))
+
+// Rebuilt by apply() and on load; outside snapshots and the state hash.
+struct Indexes {
+  std::map<std::pair<PartyId, std::string>, PartyId> by_name{};
+  std::map<TokenHash, TokenId> by_hash{};
+  std::map<PartyId, std::vector<JobId>> jobs_by_owner{};
+};
+
+struct State {
+  std::uint64_t sequence = 0;  // Of the last record applied.
+  Instant now{};
+  std::uint64_t next_party = 1, next_token = 1, next_job = 1;
+  Settings settings{};
+  std::map<std::string, Sku> skus{};
+  std::map<PartyId, Party> parties{};
+  std::map<TokenId, Token> tokens{};
+  std::map<JobId, Job> jobs{};
+  std::map<RequestKey, Remembered> remembered{};
+  Indexes index{};
+
+  [[nodiscard]] const Party* party(PartyId id) const;
+  [[nodiscard]] const Job* job(JobId id) const;
+  [[nodiscard]] const Token* token(TokenId id) const;
+  [[nodiscard]] PartyId child(PartyId parent, std::string_view name) const;  // Zero: none.
+};
+
+[[nodiscard]] std::string path_of(const State&, PartyId);  // "acme/research/ana"; "platform" for the root.
+[[nodiscard]] PartyId find_path(const State&, std::string_view);  // An id or a path; zero: none.
+[[nodiscard]] bool is_at_or_below(const State&, PartyId party, PartyId ancestor);
+
+}  // namespace tranche::engine

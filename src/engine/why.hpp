@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Why a job waits, for whoever may see it. Names of jobs ahead are shown as far as the reader may see those.
+#include "engine/access.hpp"
+#include "engine/state.hpp"
+#include "wire/why.hpp"
+
+namespace tranche::engine {
+
+[[nodiscard]] wire::Why explain(const State&, const Actor&, const Job&);
+
+}  // namespace tranche::engine

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guard/arbiter.hpp"
+
+#include <algorithm>
+
+namespace tranche::guard {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr std::size_t kQueueMax = 512;
+constexpr std::uint64_t kPollActiveNs = 5'000'000;
+constexpr std::uint64_t kPollIdleNs = 100'000'000;
+constexpr std::uint64_t kUrgentCreditNs = 1'000'000'000;
+constexpr std::uint64_t kGrantExpiresNs = 5'000'000;
+
+}  // namespace
+
+void LaneArbiter::add(std::uint64_t key, LaneControl* rules, const LaneLedger* ledger, std::uint64_t now) {
+  Tenant tenant;
+  tenant.key = key;
+  tenant.rules = rules;
+  tenant.ledger = ledger;
+  tenant.submitted = ledger->submitted_ns.load(kRelaxed);
+  tenant.charged = charged_ns(*ledger);
+  tenant.served_wait = tenant.seen_wait = ledger->wait_seq.load(kRelaxed);
+  tenant.last_end = ledger->last_end.load().low;
+  tenant.active_at = now;
+  tenant.virtual_ns = virtual_now();
+  rules->granted_ns.store(tenant.charged + settings_.quantum_ns, kRelaxed);
+  tenants_.push_back(tenant);
+}
+
+void LaneArbiter::remove(std::uint64_t key) {
+  std::erase_if(tenants_, [&](const Tenant& tenant) { return tenant.key == key; });
+}
+
+void LaneArbiter::set(std::uint64_t key, std::uint32_t share, std::uint32_t priority, ShareMode mode) {
+  for (Tenant& tenant : tenants_) {
+    if (tenant.key != key) continue;
+    tenant.share = std::max(1U, share);
+    tenant.priority = priority;
+    tenant.mode = mode;
+  }
+}
+
+// The model's clock of fairness: where the least served of those that compete stands.
+double LaneArbiter::virtual_now() const {
+  double least = 0;
+  bool any = false;
+  for (const Tenant& tenant : tenants_) {
+    if (!tenant.waits() && !tenant.granted) continue;
+    if (!any || tenant.virtual_ns < least) least = tenant.virtual_ns;
+    any = true;
+  }
+  if (any) return least;
+  for (const Tenant& tenant : tenants_) least = std::max(least, tenant.virtual_ns);
+  return least;
+}
+
+std::uint64_t LaneArbiter::horizon(std::uint64_t now) const {
+  std::uint64_t until = std::max(busy_until_, now);
+  for (const Tenant& tenant : tenants_)
+    if (tenant.granted) until += tenant.expected_ns;
+  return until;
+}
+
+// Too late means the device stood still although this tenant had been waiting all along.
+void LaneArbiter::adapt_lead(const Tenant& tenant, std::uint64_t came_at) {
+  const bool waited_in_time = tenant.waits_since + lead_ns_ <= busy_until_ && !tenant.held;
+  if (came_at > busy_until_ && busy_until_ != 0 && waited_in_time) {
+    const std::uint64_t idle = came_at - busy_until_;
+    lead_ns_ = std::min(settings_.lead_max_ns, lead_ns_ + idle / 16 + 5'000);
+  } else if (lead_ns_ > settings_.lead_min_ns) {
+    lead_ns_ -= std::min<std::uint64_t>(1'000, lead_ns_ - settings_.lead_min_ns);
+  }
+}
+
+// New work of a predicted length came in.
+void LaneArbiter::accept(Tenant& tenant, std::uint64_t came_at, std::uint64_t length) {
+  if (tenant.granted) adapt_lead(tenant, came_at);
+  const std::uint64_t end = std::max(busy_until_, came_at) + length;
+  if (queue_.size() == kQueueMax) queue_.erase(queue_.begin(), queue_.begin() + kQueueMax / 2);
+  queue_.push_back({tenant.key, came_at, tenant.submitted, length, end});
+  busy_until_ = end;
+  tenant.work_ends_at = end;
+}
+
+void LaneArbiter::replay_from(std::size_t index) {
+  std::uint64_t end = queue_[index].end;
+  for (std::size_t i = index + 1; i < queue_.size(); ++i) {
+    end = std::max(end, queue_[i].came_at) + queue_[i].length;
+    queue_[i].end = end;
+  }
+  busy_until_ = end;
+}
+
+// A tenant measured when the device really finished something: put the model right from there on.
+void LaneArbiter::learn_end(Tenant& tenant) {
+  const Pair report = tenant.ledger->last_end.load();
+  if (report.low <= tenant.last_end) return;
+  tenant.last_end = report.low;
+  for (std::size_t i = 0; i < queue_.size(); ++i) {
+    Stretch& stretch = queue_[i];
+    const std::uint64_t rest = stretch.submitted_to - report.high;
+    if (stretch.key != tenant.key || rest >= stretch.length) continue;  // Unsigned: also what lies before.
+    stretch.end = report.low + rest;
+    // Something in front that is modelled to end later has in truth ended before: first come, first served.
+    replay_from(i);
+    queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(i));
+    return;
+  }
+}
+
+void LaneArbiter::read(Tenant& tenant, std::uint64_t now) {
+  const std::uint64_t submitted = tenant.ledger->submitted_ns.load(std::memory_order_acquire);
+  const std::uint64_t charged = charged_ns(*tenant.ledger);
+  // The ledger is the tenant's own: what cannot be is a lie that may only hurt its teller.
+  const std::uint64_t came_at = std::min(tenant.ledger->submitted_at.load(kRelaxed), now);
+  const std::uint64_t fresh = std::min<std::uint64_t>(submitted - tenant.submitted, 60'000'000'000);
+  const auto cost = static_cast<std::int64_t>(charged - tenant.charged);
+  tenant.virtual_ns += static_cast<double>(cost) * kShareWhole / tenant.share;
+  tenant.submitted = submitted;
+  tenant.charged = charged;
+  if (fresh > 0) {
+    accept(tenant, came_at, fresh);
+    tenant.active_at = now;
+    tenant.expected_ns -= std::min(tenant.expected_ns, fresh);
+    if (tenant.expected_ns == 0) tenant.granted = false;
+  }
+  tenant.used_grant |= fresh > 0;
+  learn_end(tenant);
+  const std::uint64_t wait = tenant.ledger->wait_seq.load(std::memory_order_acquire);
+  if (wait != tenant.seen_wait) {
+    if (!tenant.waits()) tenant.waits_since = now;
+    tenant.seen_wait = wait;
+    tenant.active_at = now;
+    if (tenant.used_grant) tenant.granted = false;  // It spent what it got and is back.
+  }
+  if (tenant.granted && now > expires_at(tenant)) tenant.granted = false;
+}
+
+// Nobody waits long for a tenant that was let in and does not come: it may be stopped.
+std::uint64_t LaneArbiter::expires_at(const Tenant& tenant) const {
+  return tenant.granted_at + (tenant.used_grant ? settings_.quantum_ns : kGrantExpiresNs) + 4 * lead_ns_;
+}
+
+// Idle tenants hold as much credit as their share fell behind, so that a light one never has to ask.
+void LaneArbiter::keep_standing(std::uint64_t now) {
+  const double front = virtual_now();
+  std::uint32_t top = 0;
+  std::uint32_t bottom = UINT32_MAX;
+  for (const Tenant& tenant : tenants_) {
+    top = std::max(top, tenant.priority);
+    bottom = std::min(bottom, tenant.priority);
+  }
+  for (Tenant& tenant : tenants_) {
+    const double floor = front - static_cast<double>(settings_.standing_ns) * kShareWhole / tenant.share;
+    const bool idle = !tenant.waits() && !tenant.granted && now > tenant.active_at + settings_.idle_after_ns;
+    if (idle) tenant.virtual_ns = std::max(tenant.virtual_ns, floor);
+    std::uint64_t credit = 0;
+    if (tenant.priority == top && top > bottom) {
+      credit = kUrgentCreditNs;
+    } else if (idle && tenant.virtual_ns < front) {
+      credit = static_cast<std::uint64_t>((front - tenant.virtual_ns) * tenant.share / kShareWhole);
+    }
+    if (credit == 0) continue;
+    const std::uint64_t granted = tenant.charged + credit;
+    if (static_cast<std::int64_t>(granted - tenant.rules->granted_ns.load(kRelaxed)) > 0)
+      tenant.rules->granted_ns.store(granted, std::memory_order_release);
+  }
+}
+
+LaneArbiter::Tenant* LaneArbiter::choose() {
+  Tenant* best = nullptr;
+  for (Tenant& tenant : tenants_) {
+    if (!tenant.waits() || tenant.granted) continue;
+    const bool better = best == nullptr || tenant.priority > best->priority ||
+                        (tenant.priority == best->priority && tenant.virtual_ns < best->virtual_ns);
+    if (better) best = &tenant;
+  }
+  return best;
+}
+
+// More urgent work ended a moment ago, or is about to: its owner may be on the way with the next piece.
+std::uint64_t LaneArbiter::hold_until(const Tenant& chosen) const {
+  std::uint64_t until = 0;
+  for (const Tenant& tenant : tenants_) {
+    if (&tenant == &chosen || tenant.waits() || tenant.granted) continue;
+    const double credit = (chosen.virtual_ns - tenant.virtual_ns) * tenant.share / kShareWhole;
+    const bool urgent =
+        tenant.priority > chosen.priority ||
+        (tenant.priority == chosen.priority && credit * 2 > static_cast<double>(settings_.standing_ns));
+    if (urgent && tenant.work_ends_at != 0)
+      until = std::max(until, tenant.work_ends_at + settings_.anticipate_ns);
+  }
+  return until;
+}
+
+void LaneArbiter::grant(Tenant& tenant, std::uint64_t now) {
+  const std::uint64_t quantum = std::max(settings_.quantum_ns, lead_ns_ / 2);
+  tenant.rules->granted_ns.store(tenant.charged + quantum, std::memory_order_release);
+  tenant.served_wait = tenant.seen_wait;
+  tenant.granted = true;
+  tenant.used_grant = false;
+  tenant.granted_at = now;
+  const std::uint64_t wanted =
+      std::min<std::uint64_t>(tenant.ledger->wanted_ns.load(kRelaxed), 1'000'000'000);
+  tenant.expected_ns = std::max(wanted, wanted < quantum ? quantum : 0);
+  woken_.push_back(tenant.rules);
+}
+
+void LaneArbiter::publish_clear() {
+  for (Tenant& tenant : tenants_) {
+    std::uint64_t clear = 0;
+    for (const Tenant& other : tenants_)
+      if (&other != &tenant) clear = std::max(clear, other.work_ends_at);
+    tenant.rules->clear_at.store(clear, kRelaxed);
+  }
+}
+
+std::uint64_t LaneArbiter::step(std::uint64_t now) {
+  woken_.clear();
+  for (Tenant& tenant : tenants_) read(tenant, now);
+  // The model puts the ends of stretches right; the tenants' own ends follow from it.
+  for (const Stretch& stretch : queue_)
+    for (Tenant& tenant : tenants_)
+      if (tenant.key == stretch.key) tenant.work_ends_at = stretch.end;
+  keep_standing(now);
+  std::uint64_t next = now + kPollIdleNs;
+  for (const Tenant& tenant : tenants_) {
+    if (now < tenant.active_at + 1'000'000'000) next = std::min(next, now + kPollActiveNs);
+    if (tenant.granted) next = std::min(next, expires_at(tenant) + 1);
+  }
+  while (Tenant* chosen = choose()) {
+    const std::uint64_t until = horizon(now);
+    const std::uint64_t hold = hold_until(*chosen);
+    const std::uint64_t due = std::max(until > lead_ns_ ? until - lead_ns_ : 0, hold > now ? hold : 0);
+    if (due > now) {
+      next = std::min(next, due);
+      break;
+    }
+    chosen->held = hold + lead_ns_ > until;
+    grant(*chosen, now);
+  }
+  publish_clear();
+  return next;
+}
+
+}  // namespace tranche::guard

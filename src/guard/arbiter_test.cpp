@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guard/arbiter.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <doctest/doctest.h>
+#include <functional>
+#include <memory>
+#include <random>
+
+#include "guard/gate.hpp"
+#include "guard/kernel_times.hpp"
+
+namespace tranche::guard {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kUs = 1'000;
+
+// A device as tenants meet it: first come, first served, never interrupted; ends are known late.
+struct Device {
+  std::uint64_t free_at = 0;
+  std::uint64_t busy = 0;
+  std::uint64_t lag = 20 * kUs;
+  std::uint64_t run(std::uint64_t now, std::uint64_t length) {
+    free_at = std::max(free_at, now) + length;
+    busy += length;
+    return free_at;
+  }
+};
+
+struct Client {
+  std::unique_ptr<ControlRegion> control = std::make_unique<ControlRegion>();
+  std::unique_ptr<LedgerRegion> ledger = std::make_unique<LedgerRegion>();
+  std::unique_ptr<KernelTimes> times = std::make_unique<KernelTimes>();
+  std::uint64_t kernel = 2 * kMs;
+  std::uint64_t period = 0;  // Zero: saturating. Otherwise a burst of `burst` kernels every `period`.
+  int burst = 5;
+  std::uint64_t next_at = 0;  // When the thread acts next; kNever while it sleeps at the gate.
+  bool stopped = false;
+  std::uint64_t received = 0;  // Device time, counted by the device and not by the guard.
+  int left = 0;
+  std::uint64_t burst_began = 0;
+  std::uint64_t last_end = 0;
+  std::uint64_t prior_end = 0;
+  std::vector<double> latencies;
+  struct Measure {
+    std::uint64_t known_at = 0, end = 0, began = 0, submitted = 0, clear = 0, mark = 0, predicted = 0;
+    std::uint32_t covered = 0;
+  };
+  std::deque<Measure> pending;
+  LaneControl& rules() { return control->devices[0].lanes[0]; }
+  LaneLedger& used() { return ledger->devices[0].lanes[0]; }
+};
+
+constexpr std::uint64_t kNever = UINT64_MAX;
+
+struct World {
+  Device device;
+  LaneArbiter arbiter;
+  std::vector<std::unique_ptr<Client>> clients;
+  std::uint64_t broker_at = 0;
+  std::function<std::uint64_t()> late = [] { return 40 * kUs; };
+
+  Client& add(std::uint32_t share, std::uint64_t kernel, std::uint32_t priority = 0) {
+    auto client = std::make_unique<Client>();
+    client->control->devices[0].mode.store(static_cast<std::uint32_t>(ShareMode::kFair));
+    client->rules().share.store(share);
+    client->rules().gate.store(static_cast<std::uint32_t>(Gate::kArbitrated));
+    client->kernel = kernel;
+    arbiter.add(clients.size(), &client->rules(), &client->used(), 1);
+    arbiter.set(clients.size(), share, priority, ShareMode::kFair);
+    clients.push_back(std::move(client));
+    return *clients.back();
+  }
+
+  void collect(Client& client, std::uint64_t now) {
+    LaneGate gate(*client.control, *client.ledger, 0, Lane::kCompute);
+    while (!client.pending.empty() && client.pending.front().known_at <= now) {
+      const auto m = client.pending.front();
+      client.pending.pop_front();
+      const std::uint64_t own = std::max(m.began, m.submitted);
+      const bool others = m.clear > own && m.clear < m.end;
+      const std::uint64_t began = others ? m.clear : own;
+      const Correction c = client.times->learn(client.times->resident(1),
+                                               1,
+                                               m.predicted,
+                                               m.covered,
+                                               m.end > began ? m.end - began : 0,
+                                               others ? Trust::kModelled : Trust::kExact);
+      gate.correct(c.charge_ns, c.confirmed_ns);
+      gate.report_end(m.mark, m.end);
+    }
+  }
+
+  // One attempt of the client's thread to launch; mirrors what front.cpp does.
+  void act(Client& client, std::uint64_t now) {
+    if (client.stopped) {
+      client.next_at = kNever;
+      return;
+    }
+    collect(client, now);
+    if (client.period != 0 && client.left == 0) {
+      client.left = client.burst;
+      client.burst_began = now;
+    }
+    client.control->heartbeat_at.store(now);
+    LaneGate gate(*client.control, *client.ledger, 0, Lane::kCompute);
+    KernelTime& entry = client.times->resident(1);
+    if (KernelTimes::wait_for_first(entry)) {
+      client.next_at = client.pending.front().known_at + 20 * kUs;
+      return;
+    }
+    const std::uint64_t predicted = entry.predicted_ns.load();
+    const Verdict verdict = gate.try_pass(predicted, now);
+    if (verdict.passage == Passage::kWait) {
+      gate.announce_wait(predicted);
+      client.next_at = now + verdict.sleep_ns;
+      broker_at = std::min(broker_at, now + late());
+      return;
+    }
+    const std::uint64_t end = device.run(now, client.kernel);
+    client.received += client.kernel;
+    std::uint32_t covered = 0;
+    if (client.times->measure_now(entry, covered))
+      client.pending.push_back(
+          {end + device.lag, end, client.prior_end, now, verdict.clear_at, verdict.mark, predicted, covered});
+    client.prior_end = end;
+    client.next_at = now + 5 * kUs;
+    if (client.period != 0 && --client.left == 0) {
+      client.latencies.push_back(static_cast<double>(end + device.lag - client.burst_began) / kMs);
+      client.next_at = std::max(end + device.lag, client.burst_began + client.period);
+    }
+  }
+
+  void run(std::uint64_t until) {
+    for (;;) {
+      Client* first = nullptr;
+      for (auto& client : clients)
+        if (first == nullptr || client->next_at < first->next_at) first = client.get();
+      const std::uint64_t now = std::min(first->next_at, broker_at);
+      if (now >= until) return;
+      if (broker_at <= first->next_at) {
+        broker_at = arbiter.step(now) + late() / 2;
+        for (LaneControl* rules : arbiter.woken())
+          for (auto& client : clients)
+            if (&client->rules() == rules) client->next_at = std::min(client->next_at, now + late());
+      } else {
+        act(*first, now);
+      }
+    }
+  }
+};
+
+double share_of(const World& world, std::size_t index) {
+  std::uint64_t total = 0;
+  for (const auto& client : world.clients) total += client->received;
+  return 100.0 * static_cast<double>(world.clients[index]->received) / static_cast<double>(total);
+}
+double busy_percent(const World& world, std::uint64_t wall) {
+  const std::uint64_t queued = world.device.free_at > wall ? world.device.free_at - wall : 0;
+  return 100.0 * static_cast<double>(world.device.busy - queued) / static_cast<double>(wall);
+}
+double p99(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() * 99 / 100];
+}
+
+TEST_CASE("arbiter: 30/70 holds for every mix of kernels and every delay of knowledge, the device busy") {
+  struct Mix {
+    std::uint64_t first, second;
+  };
+  for (const std::uint64_t lag : {20 * kUs, 500 * kUs, 5 * kMs}) {
+    for (const Mix mix : {Mix{kMs / 10, kMs / 10},
+                          Mix{2 * kMs, 2 * kMs},
+                          Mix{20 * kMs, 20 * kMs},
+                          Mix{20 * kMs, 2 * kMs},
+                          Mix{2 * kMs, 20 * kMs}}) {
+      World world;
+      world.device.lag = lag;
+      world.add(3000, mix.first);
+      world.add(7000, mix.second);
+      world.run(10'000 * kMs);
+      const double busy = busy_percent(world, 10'000 * kMs);
+      INFO("lag us " << lag / kUs << " kernels us " << mix.first / kUs << " / " << mix.second / kUs
+                     << " shares " << share_of(world, 0) << " / " << share_of(world, 1) << " busy " << busy
+                     << " lead us " << world.arbiter.lead_ns() / kUs);
+      CHECK(share_of(world, 0) > 29.0);
+      CHECK(share_of(world, 0) < 31.0);
+      CHECK(busy >= 98.0);
+    }
+  }
+}
+
+TEST_CASE("arbiter: five tenants get 40/30/15/10/5") {
+  World world;
+  const std::uint32_t shares[] = {4000, 3000, 1500, 1000, 500};
+  for (const std::uint32_t share : shares) world.add(share, 2 * kMs);
+  world.run(10'000 * kMs);
+  for (std::size_t i = 0; i < 5; ++i) {
+    CHECK(share_of(world, i) > shares[i] / 100.0 - 1);
+    CHECK(share_of(world, i) < shares[i] / 100.0 + 1);
+  }
+}
+
+TEST_CASE("arbiter: an idle partner's part is used at once") {
+  World world;
+  world.add(3000, 2 * kMs);
+  world.add(7000, 2 * kMs).next_at = kNever;
+  world.run(10'000 * kMs);
+  CHECK(busy_percent(world, 10'000 * kMs) >= 99.5);
+}
+
+TEST_CASE("arbiter: a light, entitled tenant is nearly as fast as alone beside a saturating one") {
+  World world;
+  world.add(3000, 2 * kMs);
+  Client& light = world.add(7000, kMs);
+  light.period = 50 * kMs;
+  world.run(20'000 * kMs);
+  INFO("p99 ms " << p99(light.latencies) << " lead us " << world.arbiter.lead_ns() / kUs);
+  CHECK(p99(light.latencies) < 2 * 5.06);
+}
+
+TEST_CASE("arbiter: an urgent tenant waits for one kernel at most, and the greedy one loses little") {
+  World world;
+  Client& greedy = world.add(5000, 2 * kMs, 0);
+  Client& urgent = world.add(5000, kMs, 1);
+  urgent.period = 50 * kMs;
+  world.run(20'000 * kMs);
+  const double greedy_share = 100.0 * static_cast<double>(greedy.received) / (20'000.0 * kMs);
+  INFO("p99 ms " << p99(urgent.latencies) << " greedy " << greedy_share);
+  CHECK(p99(urgent.latencies) <= 7.5);
+  CHECK(greedy_share >= 88.0);
+}
+
+TEST_CASE("arbiter: on a host that wakes threads late the lead grows until the device stays busy") {
+  World world;
+  std::minstd_rand random(99);
+  world.late = [&random] { return random() % 4 == 0 ? (1 + random() % 3) * kMs : 50 * kUs; };
+  world.add(3000, 2 * kMs);
+  world.add(7000, 2 * kMs);
+  world.run(10'000 * kMs);
+  INFO("busy " << busy_percent(world, 10'000 * kMs) << " share " << share_of(world, 0) << " lead us "
+               << world.arbiter.lead_ns() / kUs);
+  CHECK(busy_percent(world, 10'000 * kMs) >= 95.0);
+  CHECK(share_of(world, 0) > 28.0);
+  CHECK(share_of(world, 0) < 32.0);
+}
+
+TEST_CASE("arbiter: a tenant that was let in and stopped holds the others up for milliseconds only") {
+  World world;
+  world.add(3000, 2 * kMs);
+  Client& stopped = world.add(7000, 2 * kMs);
+  world.run(1000 * kMs);
+  stopped.stopped = true;  // In the middle of anything; its last word may be a wait.
+  const std::uint64_t before = world.clients[0]->received;
+  world.run(3000 * kMs);
+  CHECK(world.clients[0]->received - before > 1900 * kMs);
+}
+
+}  // namespace
+}  // namespace tranche::guard

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Work on the compute engine, of whatever kind: counted inline, or let in at the gate and measured.
+#include "guard/cuda/measure.hpp"
+
+namespace tranche::guard::cuda {
+
+enum class StreamKind { kLegacy, kPerThread };  // What a null stream means to the function that was called.
+
+inline Stream explicit_stream(Stream stream, StreamKind kind) {
+  return stream == nullptr && kind == StreamKind::kPerThread ? kPerThreadStream : stream;
+}
+
+template <class Ask>
+__attribute__((noinline)) Result launch_slowly(std::uint64_t key, Stream stream, StreamKind kind, Ask ask) {
+  if (is_capturing(stream, kind == StreamKind::kPerThread))
+    return ask();  // Only recorded: charged when it runs.
+  poll_measures();
+  LaunchTicket ticket = before_launch(current_device(), key);
+  if (ticket.ended) return kLaunchTimeout;
+  if (captures_active.load(std::memory_order_relaxed) != 0 && ticket.measure) {
+    measure_lost(ticket);
+    ticket.measure = false;
+  }
+  const Stream where = explicit_stream(stream, kind);
+  const Measure measure = begin_measure(ticket, where);
+  const Result outcome = ask();
+  end_measure(measure, ticket, where, outcome);
+  if (outcome != kSuccess) launch_failed(ticket);
+  return outcome;
+}
+
+template <class Ask>
+inline Result launch(std::uint64_t key, Stream stream, StreamKind kind, Ask ask) {
+  if (captures_active.load(std::memory_order_relaxed) == 0 && pass_inline(current_device(), key))
+    return ask();
+  return launch_slowly(key, stream, kind, ask);
+}
+
+inline std::uint64_t grid_key(const void* function, const unsigned* grid, const unsigned* block) {
+  return kernel_key(function,
+                    std::uint64_t{grid[0]} * 0x100000001b3ULL + std::uint64_t{grid[1]} * 0x10001ULL + grid[2],
+                    std::uint64_t{block[0]} * 0x10001ULL + std::uint64_t{block[1]} * 257ULL + block[2]);
+}
+
+}  // namespace tranche::guard::cuda

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guard/cuda/measure.hpp"
+
+#include <type_traits>
+
+#include "guard/host_clock.hpp"
+
+namespace tranche::guard::cuda {
+namespace {
+
+constexpr std::uint32_t kRing = 64;
+constexpr std::uint32_t kContexts = 16;
+constexpr std::uint64_t kReferenceAgeNs = 200'000'000;
+constexpr std::uint64_t kAskAgainNs = 15'000;
+
+struct Pending {
+  LaunchTicket ticket;
+  Context context = nullptr;  // Of the two events below.
+  Event before = nullptr;
+  Event after = nullptr;
+  bool has_before = false;
+  bool recorded = false;
+};
+
+// An event on a stream of our own that never has work: it is done at once, so it ties the device's clock to
+// ours.
+struct Reference {
+  Context context = nullptr;
+  Stream stream = nullptr;
+  Event event = nullptr;
+  std::uint64_t host_ns = 0;
+};
+
+// All of it behind one flag. Who does not get it goes without a measure; nobody ever waits for it.
+struct State {
+  std::atomic<std::uint32_t> busy;
+  Pending ring[kRing];
+  std::uint32_t first = 0, count = 0;
+  Reference references[kContexts];
+  std::uint64_t ask_at = 0;
+  std::uint64_t last_end = 0;      // Of the measure collected last.
+  bool previous_measured = false;  // The launch before the next one ended with an event of ours.
+};
+State state;  // NOLINT
+
+class Turn {
+ public:
+  Turn() : got_(state.busy.exchange(1, std::memory_order_acquire) == 0) {}
+  ~Turn() {
+    if (got_) state.busy.store(0, std::memory_order_release);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  explicit operator bool() const { return got_; }
+
+ private:
+  bool got_;
+};
+
+Context current_context() {
+  Context context = nullptr;
+  auto* get = DRIVER(cuCtxGetCurrent, Result(Context*));
+  return get != nullptr && get(&context) == kSuccess ? context : nullptr;
+}
+Event new_event() {
+  Event event = nullptr;
+  auto* create = DRIVER(cuEventCreate, Result(Event*, unsigned));
+  return create != nullptr && create(&event, kEventDefault) == kSuccess ? event : nullptr;
+}
+bool record(Event event, Stream stream) {
+  auto* call = DRIVER(cuEventRecord, Result(Event, Stream));
+  return event != nullptr && call != nullptr && call(event, stream) == kSuccess;
+}
+
+Reference* reference_for(Context context) {
+  Reference* place = nullptr;
+  for (Reference& each : state.references) {
+    if (each.context == context) {
+      place = &each;
+      break;
+    }
+    if (place == nullptr && each.context == nullptr) place = &each;
+  }
+  if (place == nullptr) place = &state.references[0];
+  if (place->context != context) {
+    *place = {context, nullptr, new_event(), 0};
+    auto* create = DRIVER(cuStreamCreate, Result(Stream*, unsigned));
+    if (create == nullptr || create(&place->stream, kStreamNonBlocking) != kSuccess) place->event = nullptr;
+  }
+  return place->event == nullptr ? nullptr : place;
+}
+
+// Ties the clocks again when the last tie is old; only while no measure still refers to it.
+void refresh(Reference& reference, std::uint64_t now) {
+  if (reference.host_ns != 0 && (now - reference.host_ns < kReferenceAgeNs || state.count != 0)) {
+    // A pending measure is read against the event as it is recorded when it is collected: both move together.
+    if (now - reference.host_ns < kReferenceAgeNs) return;
+  }
+  const std::uint64_t earlier = monotonic_ns();
+  if (!record(reference.event, reference.stream)) return;
+  const std::uint64_t later = monotonic_ns();
+  if (reference.host_ns == 0 || later - earlier < 50'000) reference.host_ns = earlier + (later - earlier) / 2;
+}
+
+// Host time of an event that is done.
+bool time_of(const Reference& reference, Event event, std::uint64_t& at) {
+  float milliseconds = 0;
+  auto* elapsed = DRIVER(cuEventElapsedTime, Result(float*, Event, Event));
+  if (elapsed == nullptr || elapsed(&milliseconds, reference.event, event) != kSuccess) return false;
+  at = reference.host_ns +
+       static_cast<std::uint64_t>(static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6));
+  return true;
+}
+
+void collect(const Pending& pending) {
+  Reference* reference = reference_for(pending.context);
+  std::uint64_t began = state.last_end;
+  std::uint64_t ended = 0;
+  if (reference == nullptr || reference->host_ns == 0 || !time_of(*reference, pending.after, ended) ||
+      (pending.has_before && !time_of(*reference, pending.before, began))) {
+    measure_lost(pending.ticket);
+    return;
+  }
+  state.last_end = ended;
+  work_ended(pending.ticket, began, ended);
+}
+
+void poll_ready(std::uint64_t now) {
+  if (state.count == 0 || now < state.ask_at) return;
+  auto* query = DRIVER(cuEventQuery, Result(Event));
+  while (state.count > 0 && query != nullptr) {
+    Pending& oldest = state.ring[state.first];
+    if (oldest.recorded) {
+      if (oldest.ticket.submitted_at + oldest.ticket.predicted_ns / 2 > now) return;  // Cannot be done yet.
+      const Result outcome = query(oldest.after);
+      if (outcome == kNotReady) {
+        state.ask_at = now + kAskAgainNs;
+        return;
+      }
+      outcome == kSuccess ? collect(oldest) : measure_lost(oldest.ticket);
+    }
+    oldest.recorded = false;
+    state.first = (state.first + 1) % kRing;
+    --state.count;
+  }
+}
+
+}  // namespace
+
+void poll_measures() {
+  if (captures_active.load(std::memory_order_relaxed) != 0) return;
+  const Turn turn;
+  if (turn) poll_ready(monotonic_ns());
+}
+
+Measure begin_measure(LaunchTicket& ticket, Stream stream) {
+  if (!ticket.measure) {
+    state.previous_measured = false;
+    return {};
+  }
+  const Turn turn;
+  Context context = current_context();
+  if (!turn || state.count == kRing || context == nullptr) {
+    measure_lost(ticket);
+    return {};
+  }
+  Reference* reference = reference_for(context);
+  const std::uint32_t place = (state.first + state.count) % kRing;
+  Pending& pending = state.ring[place];
+  if (pending.context != context) pending = {{}, context, new_event(), new_event(), false, false};
+  if (reference == nullptr || pending.before == nullptr || pending.after == nullptr) {
+    measure_lost(ticket);
+    return {};
+  }
+  refresh(*reference, ticket.submitted_at);
+  const bool chained = state.previous_measured && ticket.covered == 1 && ticket.inline_before == 0;
+  pending.has_before = !chained && record(pending.before, stream);
+  ticket.submitted_at = monotonic_ns();
+  pending.ticket = ticket;
+  pending.recorded = false;
+  ++state.count;
+  return {place};
+}
+
+void end_measure(const Measure& measure, const LaunchTicket& ticket, Stream stream, Result outcome) {
+  if (measure.place == UINT32_MAX) return;
+  Pending& pending = state.ring[measure.place];
+  if (outcome == kSuccess && record(pending.after, stream)) {
+    pending.recorded = true;
+    state.previous_measured = true;
+    return;
+  }
+  if (outcome == kSuccess) measure_lost(ticket);  // A failed launch gives its measure back itself.
+}
+
+}  // namespace tranche::guard::cuda

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the CUDA front remembers about this process: live memory, live graphs, and streams under capture.
+#include "guard/cuda/real_driver.hpp"
+#include "guard/front.hpp"
+#include "guard/pointer_table.hpp"
+
+namespace tranche::guard::cuda {
+
+enum Kind : std::uint32_t {
+  kPlain,     // cuMemAlloc, Pitch, Managed, Async, pools
+  kPhysical,  // cuMemCreate and imported handles
+  kMapping,   // cuMemMap: address -> handle in `bytes`
+  kImported,  // IPC, external memory, pool pointers
+  kArray,
+  kGraph,      // graph -> bytes of its allocation nodes
+  kGraphExec,  // executable graph -> bytes; references: 1 when charged
+};
+
+extern PointerTable memory_table;  // By address.
+extern PointerTable object_table;  // By handle: arrays, physical memory, graphs.
+
+inline std::uint64_t key_of(const void* object) {
+  return reinterpret_cast<std::uintptr_t>(object);
+}
+
+// Reserves, asks the driver, remembers; gives back when the driver says no. `ask` returns the driver's
+// result.
+template <class Ask>
+Result allocate(const char* api, std::uint32_t device, std::uint64_t bytes, Ask ask) {
+  const VramAnswer answer = reserve(device, bytes);
+  if (!answer.granted) {
+    log_refusal(api, device, bytes, answer);
+    return kOutOfMemory;
+  }
+  const Result outcome = ask();
+  if (outcome != kSuccess) release(device, bytes);
+  return outcome;
+}
+
+// A program must not read what somebody else left behind.
+void clean_new(std::uint32_t device, Pointer pointer, std::uint64_t bytes);
+void clean_new_on(std::uint32_t device, Pointer pointer, std::uint64_t bytes, Stream stream);
+void clean_old(std::uint32_t device, Pointer pointer, std::uint64_t bytes);
+
+// Streams of this process that are being captured now: nothing may be recorded, queried or waited for.
+extern std::atomic<std::uint32_t> captures_active;
+bool is_capturing(Stream stream, bool per_thread);
+// Memory that an allocation inside a capture will need when the graph runs.
+void note_captured_bytes(std::uint64_t bytes);
+
+// Brings the account of memory that the driver takes on its own in line with what the device reports.
+// False: that went over the limit.
+bool settle_own_memory(const char* api, std::uint32_t device);
+
+}  // namespace tranche::guard::cuda

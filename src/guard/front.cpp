@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guard/front.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <unistd.h>
+
+#include "guard/gate.hpp"
+#include "guard/host_clock.hpp"
+#include "guard/session.hpp"
+
+namespace tranche::guard {
+
+thread_local LaunchThread launch_thread;  // NOLINT: the inline path lives here.
+KernelTimes kernel_times;                 // NOLINT: what this process knows about its kernels.
+
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr std::uint64_t kCreditChunkNs =
+    50'000;  // Device time a thread takes at once, so that most launches are inline.
+constexpr std::uint64_t kLongKernelNs = 100'000;  // A measure costs some 3 us of the caller: 3 % at worst.
+constexpr std::uint64_t kMeasureSpacingNs = 300'000;  // Shorter ones: 1 % of the caller's time.
+constexpr std::uint64_t kFirstMeasureNs = 250'000'000;
+constexpr std::uint64_t kFirstPollNs = 30'000;
+constexpr std::uint64_t kCopyChunk = 16ULL << 20;
+constexpr std::uint64_t kCopyNsPerMiBFirst = 100'000;  // About 10 GB/s until measured.
+
+std::atomic<void (*)()> poll_measures;       // NOLINT
+std::atomic<std::uint64_t> copy_ns_per_mib;  // NOLINT
+std::atomic<std::uint64_t> last_measure_at;  // NOLINT
+std::atomic<std::uint64_t> last_refusal_at;  // NOLINT
+
+const DeviceControl* settings(std::uint32_t device) {
+  const ControlRegion* control = control_region();
+  return control == nullptr || device >= kDevicesMax ? nullptr : &control->devices[device];
+}
+
+void ring() {
+  const int bell = session.bell.load(kRelaxed);
+  const std::uint64_t one = 1;
+  if (bell >= 0 && ::write(bell, &one, sizeof one) < 0) return;  // Full bell: it rings already.
+}
+
+// Waits at the gate until `amount_ns` is charged, or the execution time is over.
+Verdict acquire(LaneGate& gate, std::uint64_t amount_ns, std::uint64_t& passed_at) {
+  std::uint64_t began = 0;
+  for (;;) {
+    const std::uint32_t seen = gate.wake_word();
+    const std::uint64_t now = monotonic_ns();
+    const Verdict verdict = gate.try_pass(amount_ns, now);
+    if (verdict.passage != Passage::kWait) {
+      if (began != 0) gate.count_throttled(now - began);
+      passed_at = now;
+      return verdict;
+    }
+    if (began == 0) began = now;
+    if (auto* poll = poll_measures.load(kRelaxed)) {
+      // What was measured meanwhile may already open the gate.
+      poll();
+      const std::uint64_t later = monotonic_ns();
+      const Verdict second = gate.try_pass(amount_ns, later);
+      if (second.passage == Passage::kPassed) {
+        gate.count_throttled(later - began);
+        passed_at = later;
+        return second;
+      }
+    }
+    if (verdict.wants_broker) {
+      gate.announce_wait(amount_ns);
+      ring();
+    }
+    gate.sleep(seen, verdict.sleep_ns);
+  }
+}
+
+// The first launch of a kernel tells how long it takes; until it has, no second one, where time is shared.
+void wait_for_first_measure(const LaneGate& gate, const KernelTime& entry) {
+  const std::uint64_t began = monotonic_ns();
+  auto* poll = poll_measures.load(kRelaxed);
+  if (poll == nullptr || !gate.limited(began)) return;
+  poll();
+  while (KernelTimes::wait_for_first(entry) && monotonic_ns() - began < kFirstMeasureNs) {
+    gate.sleep(gate.wake_word(), kFirstPollNs);
+    poll();
+  }
+}
+
+}  // namespace
+
+VramAnswer reserve(std::uint32_t device, std::uint64_t bytes) {
+  if (device >= kDevicesMax || attach() != Attachment::kAttached) return {};
+  LedgerRegion* ledger = ledger_region();
+  const std::uint64_t limit = settings(device)->vram_limit.load(kRelaxed);
+  VramAccount account(ledger, device);
+  const std::uint32_t slot = session.slot.load(kRelaxed);
+  VramAnswer answer = account.reserve(slot, bytes, limit);
+  // Before saying no, give back what dead siblings still hold. Only then: it reads /proc.
+  if (!answer.granted && reclaim_dead(*ledger, session.self) > 0)
+    answer = account.reserve(slot, bytes, limit);
+  return answer;
+}
+
+void release(std::uint32_t device, std::uint64_t bytes) {
+  if (device >= kDevicesMax || !has_slot()) return;
+  VramAccount(ledger_region(), device).release(session.slot.load(kRelaxed), bytes);
+}
+
+void add_unasked(std::uint32_t device, std::uint64_t bytes) {
+  if (device >= kDevicesMax || !has_slot()) return;
+  VramAccount(ledger_region(), device).add_unasked(session.slot.load(kRelaxed), bytes);
+}
+
+std::uint64_t visible_total(std::uint32_t device, std::uint64_t real_total) {
+  const DeviceControl* limits = settings(device);
+  return limits == nullptr ? 0 : std::min(real_total, limits->vram_limit.load(kRelaxed));
+}
+
+std::uint64_t visible_free(std::uint32_t device, std::uint64_t real_free) {
+  const DeviceControl* limits = settings(device);
+  if (limits == nullptr) return 0;
+  const std::uint64_t used = VramAccount(ledger_region(), device).used();
+  const std::uint64_t limit = limits->vram_limit.load(kRelaxed);
+  return std::min(real_free, limit > used ? limit - used : 0);
+}
+
+void log_refusal(const char* api, std::uint32_t device, std::uint64_t bytes, const VramAnswer& answer) {
+  const std::uint64_t now = monotonic_ns();
+  std::uint64_t last = last_refusal_at.load(kRelaxed);
+  if (now - last < 1'000'000 || !last_refusal_at.compare_exchange_strong(last, now)) return;
+  char text[256];
+  const int length =
+      std::snprintf(text,
+                    sizeof text,
+                    "tranche-guard: %s: device %u: out of memory: limit %llu bytes, in use %llu, "
+                    "asked for %llu\n",
+                    api,
+                    device,
+                    static_cast<unsigned long long>(answer.limit),
+                    static_cast<unsigned long long>(answer.used),
+                    static_cast<unsigned long long>(bytes));
+  if (length > 0 && ::write(STDERR_FILENO, text, static_cast<std::size_t>(length)) < 0) return;
+}
+
+bool must_zero_on_free(std::uint32_t device) {
+  const DeviceControl* limits = settings(device);
+  return limits != nullptr && (limits->flags.load(kRelaxed) & kZeroOnFree) != 0;
+}
+
+bool must_zero_on_alloc(std::uint32_t device) {
+  const DeviceControl* limits = settings(device);
+  return limits != nullptr && (limits->flags.load(kRelaxed) & kZeroOnAlloc) != 0;
+}
+
+LaunchTicket before_launch(std::uint32_t device, std::uint64_t key) {
+  LaunchTicket ticket;
+  ticket.device = device;
+  ticket.key = key;
+  if (device >= kDevicesMax || attach() != Attachment::kAttached) {
+    ticket.ended = true;
+    return ticket;
+  }
+  LaunchThread& thread = launch_thread;
+  LaneGate gate(*control_region(), *ledger_region(), device, Lane::kCompute);
+  ticket.inline_before = thread.launches[device];
+  gate.count(thread.launches[device] + 1, 0);
+  thread.launches[device] = 0;
+
+  KernelTime& entry = kernel_times.resident(key);
+  if (KernelTimes::wait_for_first(entry)) wait_for_first_measure(gate, entry);
+  ticket.entry = &entry;
+  ticket.predicted_ns = std::max(entry.predicted_ns.load(kRelaxed), kKernelNsMin);
+  const auto cost = static_cast<std::int64_t>(ticket.predicted_ns);
+  if (thread.credit_ns[device] < cost) {
+    const std::uint64_t amount =
+        std::max(static_cast<std::uint64_t>(cost - thread.credit_ns[device]), kCreditChunkNs);
+    const Verdict verdict = acquire(gate, amount, ticket.submitted_at);
+    if (verdict.passage != Passage::kPassed) {
+      ticket.ended = true;
+      return ticket;
+    }
+    ticket.mark = verdict.mark;
+    ticket.clear_at = verdict.clear_at;
+    thread.credit_ns[device] += static_cast<std::int64_t>(amount);
+  }
+  thread.credit_ns[device] -= cost;
+  // Only a launch that passed the gate itself knows its place, so only such a one is measured.
+  const bool affordable = ticket.predicted_ns >= kLongKernelNs || KernelTimes::unknown(entry) ||
+                          ticket.submitted_at - last_measure_at.load(kRelaxed) >= kMeasureSpacingNs;
+  ticket.measure = ticket.mark != 0 && affordable && kernel_times.measure_now(entry, ticket.covered);
+  if (ticket.measure) last_measure_at.store(ticket.submitted_at, kRelaxed);
+  return ticket;
+}
+
+void launch_failed(const LaunchTicket& ticket) {
+  if (ticket.ended || ticket.entry == nullptr) return;
+  launch_thread.credit_ns[ticket.device] += static_cast<std::int64_t>(ticket.predicted_ns);
+  if (ticket.measure) measure_lost(ticket);
+}
+
+namespace {
+
+void settle(const LaunchTicket& ticket, std::uint64_t device_ns, Trust trust, std::uint64_t ended_at) {
+  LedgerRegion* ledger = ledger_region();
+  if (ticket.entry == nullptr || ledger == nullptr) return;
+  const Correction correction =
+      kernel_times.learn(*ticket.entry, ticket.key, ticket.predicted_ns, ticket.covered, device_ns, trust);
+  LaneGate gate(*control_region(), *ledger, ticket.device, Lane::kCompute);
+  gate.correct(correction.charge_ns, correction.confirmed_ns);
+  if (ended_at != 0) gate.report_end(ticket.mark, ended_at);
+}
+
+}  // namespace
+
+void work_completed(const LaunchTicket& ticket, std::uint64_t device_ns, std::uint64_t ended_at) {
+  settle(ticket, device_ns, Trust::kExact, ended_at);
+}
+
+void work_ended(const LaunchTicket& ticket, std::uint64_t began_at, std::uint64_t ended_at) {
+  const std::uint64_t own = std::max(began_at, ticket.submitted_at);
+  const bool others_before = ticket.clear_at > own && ticket.clear_at < ended_at;
+  const std::uint64_t began = others_before ? ticket.clear_at : own;
+  settle(ticket,
+         ended_at > began ? ended_at - began : 0,
+         others_before ? Trust::kModelled : Trust::kExact,
+         ended_at);
+}
+
+void measure_lost(const LaunchTicket& ticket) {
+  if (ticket.entry == nullptr || ticket.entry->key.load(kRelaxed) != ticket.key) return;
+  if (ticket.entry->pending.load(kRelaxed) > 0) ticket.entry->pending.fetch_sub(1, kRelaxed);
+}
+
+void set_poll(void (*poll)()) {
+  poll_measures.store(poll, kRelaxed);
+}
+
+CopyTicket before_copy(std::uint32_t device, std::uint64_t bytes) {
+  CopyTicket ticket{bytes, 0, device, false};
+  if (device >= kDevicesMax || attach() != Attachment::kAttached) {
+    ticket.ended = true;
+    return ticket;
+  }
+  const std::uint64_t rate = copy_ns_per_mib.load(kRelaxed);
+  ticket.predicted_ns =
+      static_cast<std::uint64_t>(static_cast<Word128>(bytes) * (rate == 0 ? kCopyNsPerMiBFirst : rate) >> 20);
+  LaneGate gate(*control_region(), *ledger_region(), device, Lane::kCopy);
+  gate.count(1, bytes);
+  std::uint64_t passed_at = 0;
+  ticket.ended = acquire(gate, ticket.predicted_ns, passed_at).passage != Passage::kPassed;
+  return ticket;
+}
+
+void copy_completed(const CopyTicket& ticket, std::uint64_t device_ns) {
+  if (ticket.bytes == 0 || ledger_region() == nullptr) return;
+  LaneGate(*control_region(), *ledger_region(), ticket.device, Lane::kCopy)
+      .correct(static_cast<std::int64_t>(device_ns) - static_cast<std::int64_t>(ticket.predicted_ns),
+               device_ns);
+  if (ticket.bytes < (1ULL << 18)) return;  // Small copies are latency, not bandwidth.
+  const auto rate = static_cast<std::uint64_t>((static_cast<Word128>(device_ns) << 20) / ticket.bytes);
+  const std::uint64_t before = copy_ns_per_mib.load(kRelaxed);
+  copy_ns_per_mib.store(before == 0 ? rate : before + rate / 4 - before / 4, kRelaxed);
+}
+
+std::uint64_t max_copy_chunk(std::uint32_t device) {
+  const DeviceControl* limits = settings(device);
+  return limits != nullptr && limits->co_tenants.load(kRelaxed) > 0 ? kCopyChunk : UINT64_MAX;
+}
+
+StopState should_stop() {
+  const ControlRegion* control = control_region();
+  if (control == nullptr) return kKeepRunning;
+  const std::uint64_t now = monotonic_ns();
+  const std::uint64_t warn_at = control->warn_at.load(kRelaxed);
+  const std::uint64_t end_at = control->end_at.load(kRelaxed);
+  const auto told = static_cast<StopState>(control->stop.load(kRelaxed));
+  if (told == kMustEnd || (end_at != 0 && now >= end_at)) return kMustEnd;
+  return told == kWarned || (warn_at != 0 && now >= warn_at) ? kWarned : kKeepRunning;
+}
+
+}  // namespace tranche::guard

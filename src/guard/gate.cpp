@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guard/gate.hpp"
+
+#include <algorithm>
+
+#include "guard/host_clock.hpp"
+
+namespace tranche::guard {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr std::uint64_t kSleepMaxNs = 20'000'000;  // Look again now and then: brokers die without a word.
+constexpr std::uint64_t kSleepMinNs = 20'000;
+
+std::int64_t difference(std::uint64_t left, std::uint64_t right) {
+  return static_cast<std::int64_t>(left - right);
+}
+
+}  // namespace
+
+std::uint64_t LaneGate::allowance(std::uint64_t now) const {
+  for (int attempt = 0;; ++attempt) {
+    const std::uint32_t seq = rules_->allowance_seq.load(std::memory_order_acquire);
+    const std::uint64_t base = rules_->allowance_ns.load(kRelaxed);
+    const std::uint64_t at = rules_->allowance_at.load(kRelaxed);
+    const std::uint64_t share = rules_->share.load(kRelaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    const bool whole = (seq & 1) == 0 && rules_->allowance_seq.load(kRelaxed) == seq;
+    // A broker that died in the middle of a change leaves the sequence odd for ever: take what is there.
+    if (!whole && attempt < 1000) continue;
+    const std::uint64_t elapsed = now > at ? now - at : 0;
+    return base + static_cast<std::uint64_t>(static_cast<Word128>(elapsed) * share / kShareWhole);
+  }
+}
+
+std::int64_t LaneGate::ceiling_left(std::uint64_t now) {
+  for (;;) {
+    std::uint64_t forfeited = ledger_->forfeited_ns.load(kRelaxed);
+    const std::int64_t left = difference(allowance(now), charged_ns(*ledger_) + forfeited);
+    const auto burst = static_cast<std::int64_t>(kCeilingBurstNs);
+    if (left <= burst) return left;
+    const std::uint64_t next = forfeited + static_cast<std::uint64_t>(left - burst);
+    if (ledger_->forfeited_ns.compare_exchange_weak(forfeited, next, kRelaxed)) return burst;
+  }
+}
+
+Verdict LaneGate::try_pass(std::uint64_t amount_ns, std::uint64_t now) {
+  const std::uint64_t end_at = control_->end_at.load(kRelaxed);
+  if (control_->stop.load(kRelaxed) == kMustEnd || (end_at != 0 && now >= end_at)) return {Passage::kEnded};
+  if ((settings_->flags.load(kRelaxed) & kPaused) != 0) return {Passage::kWait, kSleepMaxNs};
+
+  const auto gate = static_cast<Gate>(rules_->gate.load(std::memory_order_acquire));
+  const auto mode = static_cast<ShareMode>(settings_->mode.load(kRelaxed));
+  const std::uint64_t beat = control_->heartbeat_at.load(kRelaxed);
+  const bool silent = gate == Gate::kOwnCap || (now > beat && now - beat > kBrokerSilentNs);
+  const bool ceiling = mode == ShareMode::kCap || (silent && mode != ShareMode::kUnlimited);
+  if (ceiling) {
+    const std::int64_t left = ceiling_left(now);
+    if (left <= 0) {
+      const std::uint64_t share = std::max<std::uint64_t>(1, rules_->share.load(kRelaxed));
+      const auto debt = static_cast<Word128>(-left + 1);
+      const auto wait = static_cast<std::uint64_t>(debt * kShareWhole / share);
+      return {Passage::kWait, std::clamp(wait, kSleepMinNs, kSleepMaxNs)};
+    }
+  }
+  if (gate == Gate::kArbitrated && !silent) {
+    if (difference(rules_->granted_ns.load(std::memory_order_acquire), charged_ns(*ledger_)) <= 0)
+      return {Passage::kWait, kSleepMaxNs, true};
+  }
+  Verdict passed{Passage::kPassed};
+  passed.mark = ledger_->submitted_ns.fetch_add(amount_ns, kRelaxed) + amount_ns;
+  passed.clear_at = rules_->clear_at.load(kRelaxed);
+  ledger_->submitted_at.store(now, kRelaxed);
+  return passed;
+}
+
+bool LaneGate::limited(std::uint64_t now) const {
+  const auto mode = static_cast<ShareMode>(settings_->mode.load(kRelaxed));
+  if (mode == ShareMode::kCap) return true;
+  const std::uint64_t beat = control_->heartbeat_at.load(kRelaxed);
+  const bool silent = now > beat && now - beat > kBrokerSilentNs;
+  const bool alone = static_cast<Gate>(rules_->gate.load(kRelaxed)) == Gate::kAlone;
+  return mode == ShareMode::kUnlimited ? !alone && !silent : !alone || silent;
+}
+
+void LaneGate::announce_wait(std::uint64_t amount_ns) {
+  ledger_->wanted_ns.store(amount_ns, kRelaxed);
+  ledger_->wait_seq.fetch_add(1, std::memory_order_release);
+}
+
+void LaneGate::sleep(std::uint32_t seen, std::uint64_t for_ns) const {
+  futex_wait(rules_->wake, seen, for_ns);
+}
+
+void LaneGate::correct(std::int64_t charge_ns, std::uint64_t confirmed_ns) {
+  ledger_->corrected_ns.fetch_add(static_cast<std::uint64_t>(charge_ns), kRelaxed);
+  ledger_->measured_ns.fetch_add(confirmed_ns, kRelaxed);
+}
+
+void LaneGate::report_end(std::uint64_t mark, std::uint64_t end_at) {
+  const Pair before = ledger_->last_end.load();
+  if (end_at > before.low) ledger_->last_end.replace(before, {end_at, mark});  // Lost to a later one: fine.
+}
+
+void LaneGate::count(std::uint64_t operations, std::uint64_t bytes) {
+  ledger_->operations.fetch_add(operations, kRelaxed);
+  if (bytes != 0) ledger_->bytes.fetch_add(bytes, kRelaxed);
+}
+
+}  // namespace tranche::guard

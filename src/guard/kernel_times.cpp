@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guard/kernel_times.hpp"
+
+#include <algorithm>
+
+namespace tranche::guard {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+bool agrees(std::uint64_t measured, std::uint64_t predicted) {
+  const std::uint64_t gap = measured > predicted ? measured - predicted : predicted - measured;
+  return gap * 32 <= std::max<std::uint64_t>(predicted, 32'000);  // Within about 3 %, or a microsecond.
+}
+
+// Far from all that was seen before: believed only when it repeats.
+bool doubtful(KernelTime& entry, std::uint64_t measured) {
+  const std::uint64_t predicted = entry.predicted_ns.load(kRelaxed);
+  const std::uint64_t gap = measured > predicted ? measured - predicted : predicted - measured;
+  const bool far = entry.measured.load(kRelaxed) > 0 && gap * 4 > predicted;
+  const std::uint32_t before = entry.doubted.load(kRelaxed);
+  entry.doubted.store(far ? before + 1 : 0, kRelaxed);
+  return far && before < 3;
+}
+
+}  // namespace
+
+KernelTime& KernelTimes::resident(std::uint64_t key) {
+  KernelTime& entry = entries_[place(key)];
+  if (entry.key.load(kRelaxed) == key) return entry;
+  const std::uint64_t typical = typical_ns_.load(kRelaxed);
+  entry.key.store(0, kRelaxed);
+  entry.predicted_ns.store(typical == 0 ? kUnknownKernelNs : typical, kRelaxed);
+  entry.last_ns.store(0, kRelaxed);
+  entry.interval_ns.store(0, kRelaxed);
+  entry.launched.store(0, kRelaxed);
+  entry.pending.store(0, kRelaxed);
+  entry.measured.store(0, kRelaxed);
+  entry.doubted.store(0, kRelaxed);
+  entry.key.store(key, std::memory_order_release);
+  return entry;
+}
+
+bool KernelTimes::measure_now(KernelTime& entry, std::uint32_t& launches_covered) {
+  const std::uint32_t launched = entry.launched.load(kRelaxed) + 1;
+  const bool known = entry.measured.load(kRelaxed) > 0;
+  const std::uint64_t since = std::uint64_t{launched} * entry.predicted_ns.load(kRelaxed);
+  const bool due = since >= entry.interval_ns.load(kRelaxed) || launched >= kMeasureEveryLaunches;
+  const bool crowded = !known && entry.pending.load(kRelaxed) >= kPendingMeasuresMax;
+  if (!due || crowded) {
+    entry.launched.store(launched, kRelaxed);
+    return false;
+  }
+  entry.launched.store(0, kRelaxed);
+  entry.pending.fetch_add(1, kRelaxed);
+  launches_covered = launched;
+  return true;
+}
+
+Correction KernelTimes::learn(KernelTime& entry,
+                              std::uint64_t key,
+                              std::uint64_t predicted_ns,
+                              std::uint32_t covered,
+                              std::uint64_t measured_ns,
+                              Trust trust) {
+  const bool resident_still = entry.key.load(kRelaxed) == key;
+  if (resident_still && entry.pending.load(kRelaxed) > 0) entry.pending.fetch_sub(1, kRelaxed);
+  if (resident_still && trust == Trust::kModelled && doubtful(entry, measured_ns)) measured_ns = predicted_ns;
+  const auto error = static_cast<std::int64_t>(measured_ns) - static_cast<std::int64_t>(predicted_ns);
+  // One odd measure speaks fully for its own launch, but not without bound for those it stands for.
+  const auto bound = static_cast<std::int64_t>(std::max(predicted_ns, kKernelNsMin));
+  const std::int64_t others = std::clamp(error, -bound, bound) * (static_cast<std::int64_t>(covered) - 1);
+  Correction correction{error + others, measured_ns};
+  correction.confirmed_ns += static_cast<std::uint64_t>(
+      std::max<std::int64_t>(0, others + static_cast<std::int64_t>(predicted_ns) * (covered - 1)));
+  if (!resident_still) return correction;  // Evicted meanwhile: nothing to learn for.
+
+  const std::uint32_t count = entry.measured.load(kRelaxed);
+  const std::uint64_t before = entry.predicted_ns.load(kRelaxed);
+  // Two measures that agree are the new truth at once; otherwise the past weighs three to one.
+  const bool repeated = count == 0 || agrees(measured_ns, entry.last_ns.load(kRelaxed));
+  const std::uint64_t blend = before + measured_ns / 4 - before / 4;
+  const std::uint64_t next = repeated ? measured_ns : std::clamp(blend, before / 2, before * 2);
+  entry.last_ns.store(measured_ns, kRelaxed);
+  entry.predicted_ns.store(std::max(next, kKernelNsMin), kRelaxed);
+  const std::uint64_t interval = entry.interval_ns.load(kRelaxed);
+  entry.interval_ns.store(
+      count > 0 && agrees(measured_ns, before) ? std::min(interval * 2 + 100'000, kMeasureEveryNs) : 0,
+      kRelaxed);
+  entry.measured.store(std::min(count + 1, 1'000'000U), kRelaxed);
+  const std::uint64_t typical = typical_ns_.load(kRelaxed);
+  typical_ns_.store(typical == 0 ? measured_ns : typical + measured_ns / 16 - typical / 16, kRelaxed);
+  return correction;
+}
+
+}  // namespace tranche::guard

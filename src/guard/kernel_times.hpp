@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How long will this kernel take on the device, going by what was measured before?
+//
+// A table of the process, keyed by function and geometry. Durations become known late (events), and only for
+// some launches; the prediction is charged at launch, and what was wrong with it is charged when it is known.
+#include <atomic>
+#include <cstdint>
+
+namespace tranche::guard {
+
+inline constexpr std::uint64_t kUnknownKernelNs = 1'000'000;  // Until anything was measured in this process.
+inline constexpr std::uint64_t kKernelNsMin = 20;             // A launch is never free.
+inline constexpr std::uint64_t kMeasureEveryNs = 2'000'000;  // Device time between measures, once they agree.
+inline constexpr std::uint32_t kMeasureEveryLaunches = 4096;
+inline constexpr std::uint32_t kPendingMeasuresMax = 4;  // Of one kernel that is not known yet.
+
+struct KernelTime {
+  std::atomic<std::uint64_t> key;
+  std::atomic<std::uint64_t> predicted_ns;
+  std::atomic<std::uint64_t> last_ns;      // The measure before.
+  std::atomic<std::uint64_t> interval_ns;  // Device time until the next measure is due.
+  std::atomic<std::uint32_t> launched;     // Since the last launch that was chosen for a measure.
+  std::atomic<std::uint32_t> pending;      // Measures under way.
+  std::atomic<std::uint32_t> measured;     // Measures that came back, capped.
+  std::atomic<std::uint32_t> doubted;      // Measures in a row that were far off and not trusted.
+};
+
+// A measure taken while other tenants' work stood before ours rests on a model of when that ended.
+enum class Trust { kExact, kModelled };
+
+struct Correction {
+  std::int64_t charge_ns = 0;  // What the launches since the last measure cost beyond what was charged.
+  std::uint64_t confirmed_ns = 0;
+};
+
+class KernelTimes {
+ public:
+  static constexpr std::uint32_t kEntries = 4096;
+
+  // The entry for `key` if it is the resident of its place, for the inline path.
+  [[nodiscard]] KernelTime* find(std::uint64_t key) {
+    KernelTime& entry = entries_[place(key)];
+    return entry.key.load(std::memory_order_relaxed) == key ? &entry : nullptr;
+  }
+  // Finds the entry, or evicts whoever sits there.
+  KernelTime& resident(std::uint64_t key);
+  // Nobody knows yet how long this kernel takes and one is under way: letting more in would be letting in
+  // anything at all. For lanes whose time is shared or limited.
+  static bool unknown(const KernelTime& entry) { return entry.measured.load(std::memory_order_relaxed) == 0; }
+  static bool wait_for_first(const KernelTime& entry) {
+    return entry.measured.load(std::memory_order_relaxed) == 0 &&
+           entry.pending.load(std::memory_order_relaxed) > 0;
+  }
+  // Whether the launch that is about to happen should be measured; resets the counter when it should.
+  bool measure_now(KernelTime& entry, std::uint32_t& launches_covered);
+  // A measure came back: `covered` launches were charged `predicted_ns` each, this one took `measured_ns`.
+  Correction learn(KernelTime& entry,
+                   std::uint64_t key,
+                   std::uint64_t predicted_ns,
+                   std::uint32_t covered,
+                   std::uint64_t measured_ns,
+                   Trust trust = Trust::kExact);
+
+  static std::uint32_t place(std::uint64_t key) {
+    return static_cast<std::uint32_t>((key * 0x9e3779b97f4a7c15ULL) >> 52);
+  }
+  static_assert(kEntries == 1U << 12);
+
+ private:
+  KernelTime entries_[kEntries];
+  std::atomic<std::uint64_t> typical_ns_;  // Of all kernels, the guess for a new one.
+};
+
+// A key from whatever tells kernels apart. Zero is never a key.
+inline std::uint64_t kernel_key(const void* function, std::uint64_t blocks, std::uint64_t threads) {
+  const std::uint64_t mixed = reinterpret_cast<std::uintptr_t>(function) ^ (blocks * 0x9e3779b97f4a7c15ULL) ^
+                              (threads * 0xc2b2ae3d27d4eb4fULL);
+  return mixed == 0 ? 1 : mixed;
+}
+
+}  // namespace tranche::guard

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guard/process_identity.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace tranche::guard {
+namespace {
+
+// Field 22 of /proc/<pid>/stat. The name in field 2 may hold blanks and brackets, so count from its last one.
+std::uint64_t start_time_of(const char* who, char* state) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%s/stat", who);
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  char text[1024];
+  const ssize_t length = ::read(fd, text, sizeof text - 1);
+  ::close(fd);
+  if (length <= 0) return 0;
+  text[length] = 0;
+  const char* at = std::strrchr(text, ')');
+  if (at == nullptr || at[1] == 0) return 0;
+  *state = at[2];
+  for (int field = 2; field < 22 && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
+  return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
+}
+
+std::uint32_t pid_namespace_of(const char* who) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%s/ns/pid", who);
+  struct stat info{};
+  return ::stat(path, &info) == 0 ? static_cast<std::uint32_t>(info.st_ino) : 0;
+}
+
+}  // namespace
+
+ProcessIdentity own_identity() {
+  char state = 0;
+  ProcessIdentity id;
+  id.pid = static_cast<std::uint32_t>(::getpid());
+  id.start_time = start_time_of("self", &state);
+  id.pid_namespace = pid_namespace_of("self");
+  return id.start_time == 0 ? ProcessIdentity{} : id;
+}
+
+ProcessIdentity identity_of(std::uint32_t pid) {
+  char who[16];
+  std::snprintf(who, sizeof who, "%u", pid);
+  char state = 0;
+  ProcessIdentity id{pid, pid_namespace_of(who), start_time_of(who, &state)};
+  return id.start_time == 0 || state == 'Z' || state == 'X' ? ProcessIdentity{} : id;
+}
+
+Liveness liveness(const ProcessIdentity& id, const ProcessIdentity& self) {
+  if (id.pid_namespace == 0 || id.pid_namespace != self.pid_namespace) return Liveness::kUnknown;
+  char who[16];
+  std::snprintf(who, sizeof who, "%u", id.pid);
+  char state = 0;
+  const std::uint64_t start = start_time_of(who, &state);
+  // A zombie holds no device memory any more: the driver closed its files before.
+  const bool alive = start == id.start_time && state != 'Z' && state != 'X';
+  return alive ? Liveness::kAlive : Liveness::kDead;
+}
+
+}  // namespace tranche::guard

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// This process's place at the broker: its regions, its slot, and the bell it rings when it waits.
+#include <atomic>
+
+#include "guard/process_identity.hpp"
+#include "guard/region.hpp"
+#include "guard/vram_account.hpp"
+
+namespace tranche::guard {
+
+struct Session {
+  std::atomic<const ControlRegion*> control;
+  std::atomic<LedgerRegion*> ledger;
+  std::atomic<std::uint32_t> slot;
+  std::atomic<int> bell;
+  std::atomic<int> link;  // The connection whose end tells the broker that we died.
+  std::atomic<std::atomic<std::uint64_t>*>
+      mark;  // On a page that a fork wipes: zero means "not this process".
+  ProcessIdentity self;
+};
+
+extern Session session;
+
+// True when the calling process itself has a slot; false in a forked child until it attaches for itself.
+inline bool has_slot() {
+  const auto* mark = session.mark.load(std::memory_order_acquire);
+  return mark != nullptr && mark->load(std::memory_order_relaxed) != 0;
+}
+// Where brokers listen: the fixed path that a sandbox binds wins over the environment, which a job can
+// change.
+inline constexpr const char* kSandboxSocket = "/run/tranche/guard.sock";
+inline constexpr const char* kSocketVariable = "TRANCHE_GUARD_SOCKET";
+
+}  // namespace tranche::guard

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The default policy: put a job where it strands least compute for the jobs to come, at the price others
+// would pay for the place. The mix is learned from arrivals; nothing is known in advance. See
+// docs/placement.md.
+#include <memory>
+
+#include "policy/placement_mix.hpp"
+#include "policy/placement_policy.hpp"
+#include "policy/placement_waste.hpp"
+
+namespace tranche::policy {
+
+// What depends on how far ahead the policy looks.
+struct Outlook {
+  WasteOptions waste;
+  double coverage = 0.7;    // Of the jobs with devices, by the commonest forms: the baseline's sample.
+  double host_price = 8;    // Weight of the bid for CPU and memory.
+  double device_price = 8;  // Weight of the bid for compute.
+  // The guard's weight is guard + guard_growth * x³, x being the share of compute that jobs of several
+  // devices ask for: the more of it, the more an unbroken node is worth.
+  double guard = 0.04;
+  double guard_growth = 0;
+};
+
+struct ValueOptions {
+  MixOptions mix;
+  Outlook far{{16, 30}, 0.7, 8, 8, 0.04, 0};
+  Outlook middle{{24, 12}, 0.8, 6, 6, 0.04, 8};
+  Outlook near{{32, 4}, 0.9, 4, 4, 0.04, 16};
+  double fit_weight = 0.05;
+  double solve_every = 0.03;  // Of the fleet's compute, requested since the last solve.
+  int first_rounds = 400;
+  int rounds = 50;
+};
+
+std::unique_ptr<PlacementPolicy> make_value_policy(const Fleet& fleet, const ValueOptions& options = {});
+
+}  // namespace tranche::policy

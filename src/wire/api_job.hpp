@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Bodies of the API about jobs, audit and the platform, and the problem that every refusal becomes (RFC
+// 9457).
+#include <boost/describe/class.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/money.hpp"
+#include "base/time.hpp"
+#include "wire/ask.hpp"
+#include "wire/job_state.hpp"
+#include "wire/raw_json.hpp"
+#include "wire/refusal.hpp"
+#include "wire/settings.hpp"
+
+namespace tranche::wire {
+
+struct JobView {  // A row of a list: small, because lists are long.
+  JobId id{};
+  std::string name{};
+  std::string owner{};  // Path.
+  JobState state = JobState::kPending;
+  std::string reason{};  // Why it waits, or how it ended.
+  WorkloadKind kind = WorkloadKind::kBatch;
+  std::string gpus{};  // As it was asked for, in canonical form.
+  std::uint8_t priority = 0;
+  Admission admission = Admission::kWithinQuota;
+  Instant submitted{};
+  std::optional<Instant> ended{};
+};
+BOOST_DESCRIBE_STRUCT(JobView,
+                      (),
+                      (id, name, owner, state, reason, kind, gpus, priority, admission, submitted, ended))
+
+struct JobList {
+  std::vector<JobView> items{};
+  std::string next{};
+};
+BOOST_DESCRIBE_STRUCT(JobList, (), (items, next))
+
+struct JobDetail {
+  JobView job{};
+  Ask ask{};
+  Money hold{};
+  std::uint64_t version = 0;
+  RawJson spec{};
+};
+BOOST_DESCRIBE_STRUCT(JobDetail, (), (job, ask, hold, version, spec))
+
+struct JobPlan {  // The answer to a dry run.
+  bool admitted = false;
+  Admission admission = Admission::kWithinQuota;
+  Money hold{};
+  Ask ask{};
+  std::optional<Refusal> refusal{};
+};
+BOOST_DESCRIBE_STRUCT(JobPlan, (), (admitted, admission, hold, ask, refusal))
+
+struct AuditEntry {
+  std::uint64_t sequence = 0;
+  Instant at{};
+  PartyId actor{};
+  std::string actor_path{};
+  std::string origin{};
+  std::string request_id{};
+  std::string action{};
+  std::string outcome{};  // "done" or "refused".
+  PartyId about{};
+  std::vector<RawJson> events{};  // {"type": …, "data": …}, with before and after where something changed.
+};
+BOOST_DESCRIBE_STRUCT(AuditEntry,
+                      (),
+                      (sequence, at, actor, actor_path, origin, request_id, action, outcome, about, events))
+
+struct AuditList {
+  std::vector<AuditEntry> items{};
+  std::string next{};
+};
+BOOST_DESCRIBE_STRUCT(AuditList, (), (items, next))
+
+struct AuditVerdict {
+  bool intact = false;
+  std::uint64_t records = 0;
+  std::uint64_t checkpoints = 0;
+  std::uint64_t signed_through = 0;
+  std::uint64_t first_bad = 0;
+  std::string why{};
+  std::string head{};
+};
+BOOST_DESCRIBE_STRUCT(AuditVerdict, (), (intact, records, checkpoints, signed_through, first_bad, why, head))
+
+struct SkuList {
+  std::vector<Sku> items{};
+};
+BOOST_DESCRIBE_STRUCT(SkuList, (), (items))
+
+struct LiveEvent {
+  std::uint64_t sequence = 0;
+  Instant at{};
+  std::string type{};
+  PartyId actor{};
+  PartyId about{};
+  std::string about_path{};
+  RawJson data{};
+};
+BOOST_DESCRIBE_STRUCT(LiveEvent, (), (sequence, at, type, actor, about, about_path, data))
+
+struct ProblemDetails {
+  std::string type{};
+  std::string title{};
+  int status = 0;
+  std::string detail{};
+  std::string fix{};
+  std::string request_id{};
+  std::vector<Refusal> reasons{};
+};
+BOOST_DESCRIBE_STRUCT(ProblemDetails, (), (type, title, status, detail, fix, request_id, reasons))
+
+}  // namespace tranche::wire

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a job asks for, resolved from its job file to numbers: all that admission and placement look at.
+#include <boost/describe/class.hpp>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "base/money.hpp"
+#include "base/time.hpp"
+#include "wire/isolation.hpp"
+#include "wire/workload.hpp"
+
+namespace tranche::wire {
+
+struct Ask {
+  WorkloadKind kind = WorkloadKind::kBatch;
+  Isolation isolation = Isolation::kSoft;
+  std::uint8_t priority = 50;
+  bool preemptible = false;
+  std::uint32_t instances = 0;   // Device instances over all nodes; zero: a job without a GPU.
+  std::uint32_t milli_each = 0;  // Compute share of each, in thousandths of a device.
+  std::int64_t vram_each = 0;    // Bytes on each.
+  std::string model{};           // Catalogue name; empty: any.
+  std::string sku{};
+  std::int64_t model_millions = 0;  // Parameters of the workload's model, in millions; zero: not said.
+  std::int64_t storage_bytes = 0;
+  Duration time{};  // Wall time limit; zero: none asked.
+  Money spend{};    // The most it may cost; zero: none asked.
+  std::map<std::string, std::string> labels{};
+  std::string gpus{};  // The GPU string as it was asked for, for people.
+
+  [[nodiscard]] std::int64_t gpu_milli() const { return static_cast<std::int64_t>(instances) * milli_each; }
+  [[nodiscard]] std::int64_t vram_bytes() const { return static_cast<std::int64_t>(instances) * vram_each; }
+  // Milli-GPU times seconds, in whole GPU-seconds rounded up; zero while it has no time limit.
+  [[nodiscard]] std::int64_t gpu_seconds() const {
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(time).count();
+    return static_cast<std::int64_t>((static_cast<Int128>(gpu_milli()) * seconds + 999) / 1000);
+  }
+  bool operator==(const Ask&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(Ask,
+                      (),
+                      (kind,
+                       isolation,
+                       priority,
+                       preemptible,
+                       instances,
+                       milli_each,
+                       vram_each,
+                       model,
+                       sku,
+                       model_millions,
+                       storage_bytes,
+                       time,
+                       spend,
+                       labels,
+                       gpus))
+
+}  // namespace tranche::wire

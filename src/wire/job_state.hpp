@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Where a job stands, and on what terms it was taken in.
+#include <boost/describe/enum.hpp>
+#include <cstdint>
+
+namespace tranche::wire {
+
+enum class JobState : std::uint8_t { kPending, kRunning, kSucceeded, kFailed, kStopped };
+BOOST_DESCRIBE_ENUM(JobState, kPending, kRunning, kSucceeded, kFailed, kStopped)
+
+enum class Admission : std::uint8_t { kWithinQuota, kOnDemand };
+BOOST_DESCRIBE_ENUM(Admission, kWithinQuota, kOnDemand)
+
+constexpr bool is_over(JobState state) {
+  return state != JobState::kPending && state != JobState::kRunning;
+}
+
+}  // namespace tranche::wire

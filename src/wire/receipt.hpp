@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Proof that is kept of a hand-over: memory wiped, device tested, limits held. Auditors check it against the
+// journal.
+#include <boost/describe/class.hpp>
+#include <boost/describe/enum.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/ids.hpp"
+#include "base/time.hpp"
+#include "wire/states.hpp"
+
+namespace tranche::wire {
+
+struct ScrubReceipt {
+  DeviceId device{};
+  LeaseId lease{};   // Whose leftovers were removed.
+  PartyId tenant{};  // Of that lease.
+  Instant at{};
+  Duration took{};
+  Bytes zeroed{};
+  Bytes verified{};
+  std::int64_t nonzero_bytes = 0;  // Found by the read-back; anything but zero is a failed scrub.
+  std::uint32_t processes_ended = 0;
+  bool partition_rebuilt = false;
+  bool scratch_wiped = false;
+  std::string method{};
+  bool operator==(const ScrubReceipt&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(ScrubReceipt,
+                      (),
+                      (device,
+                       lease,
+                       tenant,
+                       at,
+                       took,
+                       zeroed,
+                       verified,
+                       nonzero_bytes,
+                       processes_ended,
+                       partition_rebuilt,
+                       scratch_wiped,
+                       method))
+constexpr bool is_clean(const ScrubReceipt& receipt) {
+  return receipt.nonzero_bytes == 0 && receipt.verified.count > 0 && receipt.verified == receipt.zeroed;
+}
+
+enum class TestLevel : std::uint8_t { kQuick, kStandard, kFull };
+BOOST_DESCRIBE_ENUM(TestLevel, kQuick, kStandard, kFull)
+
+struct TestOutcome {
+  std::string name{};
+  Verdict verdict = Verdict::kUnknown;
+  std::int64_t measured = 0;
+  std::int64_t floor = 0;  // The least that passes; zero: none.
+  std::string unit{};
+  std::string detail{};
+  bool operator==(const TestOutcome&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(TestOutcome, (), (name, verdict, measured, floor, unit, detail))
+
+struct AcceptanceReceipt {
+  DeviceId device{};
+  TestLevel level = TestLevel::kQuick;
+  Verdict verdict = Verdict::kUnknown;
+  Instant at{};
+  Duration took{};
+  std::string table_version{};  // Of the floors and signals that were applied.
+  std::vector<TestOutcome> tests{};
+  bool operator==(const AcceptanceReceipt&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(AcceptanceReceipt, (), (device, level, verdict, at, took, table_version, tests))
+
+struct LimitReceipt {
+  LeaseId lease{};
+  DeviceId device{};
+  Instant from{};
+  Instant to{};
+  Bytes vram_limit{};
+  Bytes vram_peak{};
+  std::uint16_t compute_limit_milli = 0;
+  std::uint16_t compute_used_milli = 0;
+  std::uint64_t vram_refusals = 0;  // How often the limit said no.
+  Duration throttled{};
+  bool operator==(const LimitReceipt&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(LimitReceipt,
+                      (),
+                      (lease,
+                       device,
+                       from,
+                       to,
+                       vram_limit,
+                       vram_peak,
+                       compute_limit_milli,
+                       compute_used_milli,
+                       vram_refusals,
+                       throttled))
+
+}  // namespace tranche::wire

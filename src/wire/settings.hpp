@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the operator sets for the whole platform: SKUs, the on-demand rate, how long things are remembered.
+#include <boost/describe/class.hpp>
+#include <cstdint>
+#include <string>
+
+#include "base/money.hpp"
+#include "base/time.hpp"
+
+namespace tranche::wire {
+
+struct Sku {  // A named shape: Small, Medium, Large.
+  std::string name{};
+  std::int64_t gpu_milli = 0;
+  std::int64_t vram_bytes = 0;
+  bool operator==(const Sku&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(Sku, (), (name, gpu_milli, vram_bytes))
+
+struct Settings {
+  Money on_demand_gpu_hour{};  // Zero: no work over quota.
+  std::string currency = "USD";
+  // A request by memory alone (10GB) counts as its part of this device in quotas by GPU.
+  std::int64_t reference_vram_bytes = 80'000'000'000;
+  Duration remember_requests = std::chrono::hours(24);  // Idempotency keys.
+  Duration keep_ended_jobs = std::chrono::hours(24 * 30);
+  bool operator==(const Settings&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(
+    Settings, (), (on_demand_gpu_hour, currency, reference_vram_bytes, remember_requests, keep_ended_jobs))
+
+}  // namespace tranche::wire

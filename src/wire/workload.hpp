@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a job does, in the words that sizing and units of progress need: its kind, its model, its pictures.
+#include <boost/describe/class.hpp>
+#include <boost/describe/enum.hpp>
+#include <cstdint>
+#include <string>
+
+#include "wire/fields.hpp"
+
+namespace tranche::wire {
+
+enum class WorkloadKind : std::uint8_t {
+  kBatch,
+  kInference,
+  kFinetune,
+  kTraining,
+  kRender,
+  kVideo,
+  kInteractive
+};
+BOOST_DESCRIBE_ENUM(WorkloadKind, kBatch, kInference, kFinetune, kTraining, kRender, kVideo, kInteractive)
+constexpr std::size_t kWorkloadKinds = 7;
+
+enum class Precision : std::uint8_t { kFp16, kBf16, kFp32, kFp8, kInt8, kInt4 };
+BOOST_DESCRIBE_ENUM(Precision, kFp16, kBf16, kFp32, kFp8, kInt8, kInt4)
+
+enum class TuningMethod : std::uint8_t { kFull, kLora, kQlora };
+BOOST_DESCRIBE_ENUM(TuningMethod, kFull, kLora, kQlora)
+
+// A language model and how it is used. `model: 13b` is short for {class: …}.
+struct ModelUse {
+  std::string name{};           // 13b, llama-3-8b: a class or a known model.
+  std::int64_t parameters = 0;  // When it is neither; zero: by name.
+  Precision precision = Precision::kFp16;
+  TuningMethod method = TuningMethod::kFull;
+  std::uint32_t context = 0;  // Tokens a sequence; zero: the usual for the kind.
+  std::uint32_t users = 0;    // Sequences at once; zero: one.
+  std::uint32_t batch = 0;    // Of training; zero: one.
+  std::uint32_t rank = 0;     // Of LoRA; zero: 16.
+  bool operator==(const ModelUse&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(ModelUse, (), (name, parameters, precision, method, context, users, batch, rank))
+
+// Pictures of a render or a video.
+struct MediaUse {
+  std::uint32_t width = 0;
+  std::uint32_t height = 0;
+  std::uint32_t frames = 0;
+  std::uint32_t samples = 0;  // Of a render, per pixel.
+  std::uint32_t frames_per_second = 0;
+  std::string codec{};
+  std::string resolution{};  // 1080p, 4k: instead of width and height.
+  bool operator==(const MediaUse&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(MediaUse, (), (width, height, frames, samples, frames_per_second, codec, resolution))
+
+template <>
+struct Fields<ModelUse> {
+  static constexpr std::string_view kAbout = "A language model and how it is used; the name alone is enough.";
+  static constexpr std::array kAliases{
+      Alias{"class", "name"}, Alias{"params", "parameters"}, Alias{"sequence", "context"}};
+  static constexpr std::array kDocs{
+      FieldDoc{"name", "A class such as 13b, or a known model such as llama-3-8b."},
+      FieldDoc{"parameters", "Number of parameters, for a model that has no known name."},
+      FieldDoc{"context", "Tokens a sequence."},
+      FieldDoc{"users", "Sequences served at once."},
+      FieldDoc{"rank", "Rank of the LoRA adapters."},
+  };
+  static constexpr bool kOmitDefaults = true;
+  static constexpr std::string_view kTextSchema = R"("type":"string","examples":["13b"])";
+  static Result<ModelUse, std::string> from_text(std::string_view text) {
+    ModelUse use;
+    use.name = text;
+    return use;
+  }
+};
+
+template <>
+struct Fields<MediaUse> {
+  static constexpr std::string_view kAbout = "Size and number of the pictures of a render or a video.";
+  static constexpr bool kOmitDefaults = true;
+};
+
+}  // namespace tranche::wire

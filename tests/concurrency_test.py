@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many at once: one key sent eight times, 64 clients racing one quota, tokens revoked in use, live events."""
+import concurrent.futures
+import http.client
+import json
+import threading
+
+from tranche_platform import JOB, LONG, Client, Platform, main, make_user
+
+
+def same_key_takes_effect_once():
+    """The same idempotency key eight times at once: one effect, one answer."""
+    with Platform() as platform:
+        rounds = 200 if LONG else 25
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            for number in range(rounds):
+                def send(_unused, key=f"key-{number}"):
+                    return platform.client().post("/v1/jobs", {**JOB, "name": key}, headers={"Idempotency-Key": key})
+                answers = list(pool.map(send, range(8)))
+                assert {answer.status for answer in answers} == {201}, answers
+                assert len({answer.body for answer in answers}) == 1, answers
+                assert sum("Idempotent-Replayed" in answer.headers for answer in answers) == 7
+        operator = platform.client()
+        assert len(operator.get("/v1/jobs?limit=10000").json["items"]) == rounds
+        other = operator.post("/v1/jobs", {**JOB, "name": "other"}, headers={"Idempotency-Key": "key-0"})
+        assert other.status == 422 and other.json["type"].endswith("idempotency-key-reused"), other
+        platform.stop()
+        platform.start()
+        again = platform.client().post("/v1/jobs", {**JOB, "name": "key-0"}, headers={"Idempotency-Key": "key-0"})
+        assert again.status == 201 and again.json["id"] == "job_000001", again
+        _, token = make_user(platform.client(), "platform", "bob", ["member"])
+        foreign = platform.client(token).post("/v1/jobs", {**JOB, "name": "key-0"}, headers={"Idempotency-Key": "key-0"})
+        assert foreign.status == 201 and foreign.json["id"] != "job_000001", "keys of two callers must not meet"
+
+
+def race_for_quota_never_overshoots():
+    """64 clients racing one quota: never one unit over, at any level, as counted from the journal."""
+    with Platform() as platform:
+        operator = platform.client()
+        assert operator.post("/v1/tenants", {"name": "acme"}).status == 201
+        tokens = []
+        for unit in ("red", "blue"):
+            assert operator.post("/v1/subscribers", {"name": unit, "parent": "acme"}).status == 201
+            tokens += [make_user(operator, f"acme/{unit}", f"u{number}")[1] for number in range(4)]
+        limits = {"platform": 9500, "acme": 8000, "acme%2Fred": 5000, "acme%2Fblue": 4500, "acme%2Fred%2Fu0": 1500}
+        for party, milli in limits.items():
+            set_to = operator.put(f"/v1/quotas/{party}", {"gpu_milli": {"limit": milli}})
+            assert set_to.status == 200, set_to
+
+        def client_of(number):
+            client = platform.client(tokens[number % len(tokens)])
+            mine = []
+            for step in range(30 if LONG else 8):
+                answer = client.post("/v1/jobs", JOB)
+                if answer.status == 201:
+                    mine.append(answer.json["id"])
+                else:
+                    assert answer.status == 403 and answer.json["type"].endswith("quota"), answer
+                if step % 3 == 2 and mine:
+                    assert client.post(f"/v1/jobs/{mine.pop()}/stop").status == 200
+        with concurrent.futures.ThreadPoolExecutor(64) as pool:
+            list(pool.map(client_of, range(64)))
+        check_history(operator, limits)
+
+
+def check_history(operator, limits):
+    """Adds up the journal record by record; what the server says about usage is not asked."""
+    paths = {user["id"]: user["path"] for user in operator.get("/v1/users?limit=1000").json["items"]}
+    held, owners, peak = {}, {}, {}
+    entries, cursor = [], ""
+    while True:
+        page = operator.get(f"/v1/audit?limit=1000&cursor={cursor}").json
+        entries += page["items"]
+        cursor = page["next"]
+        if not cursor:
+            break
+    admitted = refused = 0
+    for entry in reversed(entries):
+        for event in entry["events"]:
+            data = event["data"]
+            if event["type"] == "denied":
+                refused += 1
+            if event["type"] not in ("job_submitted", "job_ended"):
+                continue
+            if event["type"] == "job_submitted":
+                admitted += 1
+                owners[data["id"]] = (paths[data["owner"]], data["ask"]["instances"] * data["ask"]["milli_each"])
+                sign = 1
+            else:
+                sign = -1
+            path, milli = owners[data["id"]]
+            parts = path.split("/")
+            for level in ["platform"] + ["%2F".join(parts[:depth]) for depth in range(1, len(parts) + 1)]:
+                held[level] = held.get(level, 0) + sign * milli
+                peak[level] = max(peak.get(level, 0), held[level])
+                assert held[level] <= limits.get(level, 1 << 60), f"{level} held {held[level]} at {entry['sequence']}"
+    assert admitted > 10 and refused > 10, (admitted, refused)
+    assert peak["acme"] == limits["acme"], f"the race never reached the limit: {peak}"
+
+
+def revoked_token_is_dead_at_once():
+    """A token works until its revocation is answered, and never after."""
+    with Platform() as platform:
+        operator = platform.client()
+        issued = operator.post("/v1/tokens", {"label": "x"}).json
+        client = platform.client(issued["secret"])
+        assert client.get("/v1/whoami").status == 200
+        assert operator.call("DELETE", f"/v1/tokens/{issued['token']['id']}").status == 204
+        assert client.get("/v1/whoami").status == 401
+        platform.stop()
+        platform.start()
+        assert platform.client(issued["secret"]).get("/v1/whoami").status == 401
+
+
+def nothing_secret_is_stored():
+    """Neither tokens nor passwords nor a job's secrets stand in the clear in any file of the server."""
+    with Platform() as platform:
+        operator = platform.client()
+        issued = operator.post("/v1/tokens", {"label": "x"}).json["secret"]
+        user, _ = make_user(operator, "platform", "ana", ["member"])
+        assert operator.put(f"/v1/users/{user}/password", {"password": "correct horse battery"}).status == 204
+        wrong = Client(platform.port).post("/v1/sessions", {"user": "ana", "password": "wrong horse battery"})
+        nobody = Client(platform.port).post("/v1/sessions", {"user": "nobody", "password": "wrong horse battery"})
+        assert (wrong.status, nobody.status) == (401, 401) and wrong.json["detail"] == nobody.json["detail"]
+        session = Client(platform.port).post("/v1/sessions", {"user": "ana", "password": "correct horse battery"})
+        assert session.status == 201, session
+        assert platform.client(session.json["secret"]).get("/v1/whoami").json["party"]["name"] == "ana"
+        assert operator.post("/v1/jobs", {**JOB, "secrets": {"KEY": "s3cr3t-canary"}}).status == 201
+        platform.stop()
+        texts = [issued, platform.operator_token, "correct horse battery", "s3cr3t-canary", session.json["secret"]]
+        for file in platform.folder.rglob("*"):
+            if file.is_file() and file.name != "operator.token":
+                content = file.read_bytes()
+                for text in texts:
+                    assert text.encode() not in content, f"a secret stands in {file}"
+
+
+def guessing_is_limited():
+    """Ten wrong passwords a minute for an account, then 429, also for the right one."""
+    with Platform() as platform:
+        user, _ = make_user(platform.client(), "platform", "ana", ["member"])
+        platform.client().put(f"/v1/users/{user}/password", {"password": "correct horse battery"})
+        statuses = [Client(platform.port).post("/v1/sessions", {"user": "ana", "password": "x" * 12}).status for _ in range(11)]
+        assert statuses == [401] * 10 + [429], statuses
+
+
+def events_resume_without_loss_or_repetition():
+    """Live events: every record once, in order, across reconnects, and none that the reader may not see."""
+    with Platform() as platform:
+        operator = platform.client()
+        operator.post("/v1/tenants", {"name": "acme"})
+        operator.post("/v1/tenants", {"name": "blue"})
+        _, ana = make_user(operator, "acme", "ana")
+        _, spy = make_user(operator, "blue", "spy")
+        seen, done = [], threading.Event()
+
+        def listen():
+            last = None
+            while not done.is_set():
+                connection = http.client.HTTPConnection("127.0.0.1", platform.port, timeout=60)
+                headers = {"Authorization": f"Bearer {ana}", "Last-Event-ID": str(last or 0)}
+                connection.request("GET", "/v1/events", headers=headers)
+                answer = connection.getresponse()
+                assert answer.status == 200, answer.status
+                count = 0
+                while count < 7 and not done.is_set():
+                    line = answer.fp.readline().decode()
+                    if not line:
+                        break
+                    if line.startswith("data:"):
+                        event = json.loads(line[5:])
+                        last = event["sequence"]
+                        seen.append(event)
+                        count += 1
+                        if event["type"] == "job_submitted" and event["data"]["name"] == "last":
+                            done.set()
+                connection.close()
+        listener = threading.Thread(target=listen)
+        listener.start()
+        mine, theirs = platform.client(ana), platform.client(spy)
+        for number in range(40):
+            assert mine.post("/v1/jobs", {**JOB, "name": f"mine{number}"}).status == 201
+            assert theirs.post("/v1/jobs", {**JOB, "name": "canary-of-blue"}).status == 201
+        mine.post("/v1/jobs", {**JOB, "name": "last"})
+        listener.join(60)
+        assert not listener.is_alive()
+        names = [event["data"]["name"] for event in seen if event["type"] == "job_submitted"]
+        assert names == [f"mine{number}" for number in range(40)] + ["last"], names
+        assert "canary-of-blue" not in json.dumps(seen)
+
+
+main([same_key_takes_effect_once, race_for_quota_never_overshoots, revoked_token_is_dead_at_once, nothing_secret_is_stored,
+      guessing_is_limited, events_resume_without_loss_or_repetition])

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""The OpenCL front of the guard on a real device (PoCL), with programs that know nothing of it. Each test starts
+`tranche guard run` with a broker of its own. Prints `N passed, N failed, N skipped` last."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = pathlib.Path(os.environ.get("TRANCHE_BUILD_DIR", "build/dev")).resolve()
+PROGRAMS = BUILD / "opencl"
+MIB = 1 << 20
+folder = tempfile.TemporaryDirectory(prefix="tranche-opencl-")
+os.environ["XDG_RUNTIME_DIR"] = folder.name
+results = []
+
+
+def guarded(command, *limits, name="job", **options):
+    line = [str(BUILD / "tranche"), "guard", "run", "--name", name, "--vram", "64MiB", "--compute", "100%", *limits, "--"]
+    return subprocess.Popen([*line, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            **options)
+
+
+def answer(command, *limits, **options):
+    out, err = guarded(command, *limits, **options).communicate(timeout=240)
+    lines = [line for line in out.splitlines() if line.startswith("{")]
+    return (json.loads(lines[-1]) if lines else {}), out, err
+
+
+def used(name):
+    top = subprocess.run([str(BUILD / "tranche"), "guard", "top", "--once"], text=True, stdout=subprocess.PIPE,
+                         timeout=60).stdout
+    for line in top.splitlines():
+        words = line.split()
+        if words and words[0] == name:
+            return words[2]
+    return None
+
+
+def check(name, holds, told=""):
+    results.append(bool(holds))
+    print(f"{'ok' if holds else 'FAILED'}: {name}{'' if holds else f': {told}'}", flush=True)
+
+
+def memory_is_exact():
+    for kind in ("buffer", "image", "svm"):
+        got, _, err = answer([PROGRAMS / "cl_memory", "--kind", kind, "--release", "1"])
+        check(f"{kind}: the last byte is granted, the next refused with the API's own error",
+              got.get("taken") == 64 * MIB and got.get("error") == -4, got)
+        check(f"{kind}: the log names limit, use and request",
+              f"limit {64 * MIB} bytes, in use {64 * MIB}, asked for {MIB}" in err, err)
+    got, _, _ = answer([PROGRAMS / "cl_memory", "--kind", "buffer", "--step", str(64 * MIB + 1)])
+    check("buffer: one byte more than the slice is refused", got.get("count") == 0, got)
+    got, _, _ = answer([PROGRAMS / "cl_memory", "--kind", "sub", "--step", str(64 * MIB)])
+    check("sub-buffer: costs nothing beside its parent", got.get("count", 0) > 1000, got)
+
+
+def device_shows_the_slice():
+    _, out, _ = answer(["clinfo"])
+    check("clinfo: the device has the size of the slice", f"{64 * MIB} (64MiB)" in out, out[:400])
+
+
+def cannot_be_switched_off():
+    icd = pathlib.Path(folder.name) / "vendors"
+    icd.mkdir()
+    (icd / "guard.icd").write_text(f"{BUILD / 'libtranche-guard.so'}\n")
+    bare = ["env", "-u", "LD_PRELOAD", "-u", "OPENCL_LAYERS", f"OCL_ICD_VENDORS={icd}"]
+    got, _, _ = answer([*bare, PROGRAMS / "cl_memory"])
+    check("as the driver: limits hold with every variable of the guard unset",
+          got.get("taken") == 64 * MIB and got.get("total") == 64 * MIB, got)
+    got, _, _ = answer(["env", f"OCL_ICD_VENDORS={icd}", PROGRAMS / "cl_memory"])
+    check("as the driver and as a layer: nothing is charged twice", got.get("taken") == 64 * MIB, got)
+    alone = subprocess.run([*bare, str(PROGRAMS / "cl_memory")], text=True, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, timeout=120)
+    check("without a broker there is no device", alone.returncode != 0 and "gets no device" in alone.stderr, alone.stderr)
+
+
+def measuring_is_not_seen():
+    plain = subprocess.run([str(PROGRAMS / "cl_questions")], text=True, stdout=subprocess.PIPE, timeout=240).stdout
+    got, _, err = answer([PROGRAMS / "cl_questions"])
+    check("queues, timestamps, events and references answer as without the guard", got == json.loads(plain), (got, err))
+
+
+def pause_gives_back(sharing):
+    arguments = [PROGRAMS / "cl_steps", "--steps", "60", "--mib", "8", "--step-ms", "20"]
+    expected = subprocess.run([*map(str, arguments[:1]), "--steps", "60", "--mib", "8", "--step-ms", "1"], text=True,
+                              stdout=subprocess.PIPE, timeout=240).stdout.splitlines()[-1]
+    neighbour = guarded([PROGRAMS / "cl_steps", "--steps", "100000", "--mib", "1", "--step-ms", "50"],
+                        name="neighbour") if sharing else None
+    if neighbour:
+        neighbour.stdout.readline()
+    job = guarded(arguments, name="paused")
+    job.stdout.readline()
+    before = used("paused")
+    change = [str(BUILD / "tranche"), "guard", "limit", "paused", "--pause"]
+    subprocess.run([*change, "on"], check=True, timeout=60)
+    after, until = None, time.monotonic() + 60
+    while time.monotonic() < until and after != "0B":
+        after = used("paused")
+    subprocess.run([*change, "off"], check=True, timeout=60)
+    out, err = job.communicate(timeout=240)
+    where = "beside a neighbour" if sharing else "alone"
+    check(f"pause {where}: all memory is given back", before not in ("0B", None) and after == "0B", (before, after, err))
+    check(f"pause {where}: the result is identical", out.splitlines()[-1] == expected, (out, expected, err))
+    if neighbour:
+        neighbour.terminate()
+        neighbour.communicate(timeout=60)
+
+
+def foreign_programs_run():
+    if shutil.which("clpeak") is None:
+        print("[skipped] clpeak is not installed")
+        return
+    _, out, err = answer(["clpeak", "--kernel-latency"], "--vram", "2GiB")
+    check("clpeak: runs unmodified", "Kernel launch latency" in out, out + err)
+
+
+def main():
+    if not shutil.which("clinfo") or "Portable Computing" not in subprocess.run(
+            ["clinfo", "-l"], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout:
+        print("[skipped] no PoCL device here")
+        print("0 passed, 0 failed, 1 skipped")
+        return 0
+    device_shows_the_slice()
+    memory_is_exact()
+    cannot_be_switched_off()
+    measuring_is_not_seen()
+    pause_gives_back(sharing=False)
+    pause_gives_back(sharing=True)
+    if os.environ.get("TRANCHE_LONG"):
+        foreign_programs_run()
+    failed = results.count(False)
+    print(f"{results.count(True)} passed, {failed} failed, 0 skipped")
+    return bool(failed)
+
+
+sys.exit(main())

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instantiated graphs: launching them, changing them, and the memory behind their allocation nodes, which
+// stays reserved until it is trimmed or the graph goes.
+#include <algorithm>
+#include <sys/mman.h>
+
+#include "driver.hpp"
+#include "graph.hpp"
+
+namespace standin {
+namespace {
+
+constexpr std::uint64_t kGranularity = 2ULL << 20;
+
+std::uint64_t rounded(std::uint64_t bytes) {
+  return (bytes + kGranularity - 1) / kGranularity * kGranularity;
+}
+
+CUresult back_allocation(CUgraphExec exec, CUgraphNode node) {
+  Driver& all = driver();
+  const auto device = static_cast<unsigned>(std::max(0, node->alloc.poolProps.location.id));
+  const CUdeviceptr at = node->alloc.dptr;
+  const std::uint64_t size = rounded(node->alloc.bytesize);
+  Allocation& memory = exec->memory[at];
+  if (memory.block == kNone) {
+    {
+      const StateLock lock(*all.shared);
+      memory.block = take_block(*all.shared, device, size, all.slot);
+    }
+    if (memory.block == kNone) {
+      exec->memory.erase(at);
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    memory.base = at;
+    memory.size = node->alloc.bytesize;
+    memory.device = device;
+    memory.kind = MemoryKind::kGraph;
+    if (const CUresult status = map_block(at, device, memory.block, 0, size); status != CUDA_SUCCESS)
+      return status;
+    all.graph_reserved[device] += size;
+    all.graph_reserved_high[device] = std::max(all.graph_reserved_high[device], all.graph_reserved[device]);
+  }
+  Allocation shown = memory;
+  shown.block = kNone;  // The exec owns the block, not the pointer.
+  all.allocations[at] = shown;
+  all.graph_used[device] += size;
+  all.graph_used_high[device] = std::max(all.graph_used_high[device], all.graph_used[device]);
+  return CUDA_SUCCESS;
+}
+
+void unback(CUgraphExec exec, CUdeviceptr at) {
+  Driver& all = driver();
+  const auto found = exec->memory.find(at);
+  if (found == exec->memory.end()) return;
+  const Allocation memory = found->second;
+  all.graph_reserved[memory.device] -= rounded(memory.size);
+  {
+    const StateLock lock(*all.shared);
+    drop_block(*all.shared, memory.device, memory.block, all.slot);
+  }
+  ::mmap(reinterpret_cast<void*>(at),
+         rounded(memory.size),
+         PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
+         -1,
+         0);
+  exec->memory.erase(found);
+}
+
+Work node_work(CUgraphNode node) {
+  switch (node->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL: {
+      const CUfunction function =
+          node->kernel.func == nullptr ? reinterpret_cast<CUfunction>(node->kernel.kern) : node->kernel.func;
+      return kernel_work(function, node->arguments);
+    }
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      return copy_work(node->copy);
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      return fill_work(node->fill);
+    case CU_GRAPH_NODE_TYPE_HOST: {
+      Work work;
+      work.type = node->type;
+      work.effect = [host = node->host] { host.fn(host.userData); };
+      work.runs_host_code = true;
+      return work;
+    }
+    default:
+      return {};
+  }
+}
+
+// Runs the nodes in the order they were added; each waits for those before it in the graph only.
+CUresult run_graph(
+    CUgraphExec exec, CUgraph graph, CUcontext context, std::uint64_t front, std::uint64_t& end) {
+  std::map<CUgraphNode, std::uint64_t> ends;
+  for (const auto& each : graph->nodes) {
+    const CUgraphNode node = each.get();
+    std::uint64_t ready_ns = front;
+    for (const CUgraphNode before : node->after) ready_ns = std::max(ready_ns, ends[before]);
+    std::uint64_t done = ready_ns;
+    if (node->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) {
+      if (node->event->recorded) done = std::max(ready_ns, node->event->done_ns);
+    } else if (node->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
+      done = std::max(ready_ns, now_ns());
+      node->event->done_ns = done;
+      node->event->recorded = true;
+    } else if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) {
+      if (const CUresult status = run_graph(exec, node->child, context, ready_ns, done);
+          status != CUDA_SUCCESS)
+        return status;
+    } else if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+      if (const CUresult status = back_allocation(exec, node); status != CUDA_SUCCESS) return status;
+    } else if (node->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
+      const auto found = driver().allocations.find(node->freed);
+      if (found != driver().allocations.end()) {
+        driver().graph_used[found->second.device] -= rounded(found->second.size);
+        driver().allocations.erase(found);
+      }
+    } else if (node->enabled && node->type != CU_GRAPH_NODE_TYPE_EMPTY) {
+      done = run_at(context, node_work(node), ready_ns);
+    }
+    ends[node] = done;
+    end = std::max(end, done);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult instantiate(CUgraphExec* out, CUgraph graph, cuuint64_t flags) {
+  if (const CUresult status = ready(); status != CUDA_SUCCESS) return status;
+  if (out == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const Guard guard(driver().mutex);
+  auto exec = std::make_unique<CUgraphExec_st>();
+  exec->graph = new CUgraph_st;
+  copy_graph(*graph, *exec->graph, exec->own_node);
+  exec->context = current_context();
+  exec->flags = flags;
+  driver().execs.insert(exec.get());
+  *out = exec.release();
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+}  // namespace standin
+
+using namespace standin;
+
+STANDIN_API cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph, unsigned long long flags) {
+  STANDIN_ENTRY(cuGraphInstantiateWithFlags);
+  return instantiate(out, graph, flags);
+}
+
+STANDIN_API cuGraphInstantiate_v2(CUgraphExec* out, CUgraph graph, CUgraphNode*, char*, size_t) {
+  STANDIN_ENTRY(cuGraphInstantiate_v2);
+  return instantiate(out, graph, 0);
+}
+
+STANDIN_API cuGraphInstantiate(CUgraphExec* out, CUgraph graph, CUgraphNode*, char*, size_t) {
+  STANDIN_ENTRY(cuGraphInstantiate);
+  return instantiate(out, graph, 0);
+}
+
+STANDIN_API cuGraphInstantiateWithParams(CUgraphExec* out,
+                                         CUgraph graph,
+                                         CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
+  STANDIN_ENTRY(cuGraphInstantiateWithParams);
+  parameters->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+  return instantiate(out, graph, parameters->flags);
+}
+
+STANDIN_API cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t* flags) {
+  STANDIN_ENTRY(cuGraphExecGetFlags);
+  *flags = exec->flags;
+  return CUDA_SUCCESS;
+}
+
+STANDIN_API cuGraphExecDestroy(CUgraphExec exec) {
+  STANDIN_ENTRY(cuGraphExecDestroy);
+  if (exec == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Guard guard(driver().mutex);
+  while (!exec->memory.empty()) unback(exec, exec->memory.begin()->first);
+  driver().execs.erase(exec);
+  delete exec->graph;
+  delete exec;
+  return CUDA_SUCCESS;
+}
+
+STANDIN_API cuGraphUpload(CUgraphExec exec, CUstream handle) {
+  STANDIN_ENTRY(cuGraphUpload);
+  return exec == nullptr || resolve(handle) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+STANDIN_API cuGraphLaunch(CUgraphExec exec, CUstream handle) {
+  STANDIN_ENTRY(cuGraphLaunch);
+  if (const CUresult status = ready(); status != CUDA_SUCCESS) return status;
+  if (exec == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  spin_for(driver().config().launch_cost_ns);
+  const CUstream stream = resolve(handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  wait_for_room(stream);
+  const Guard guard(driver().mutex);
+  if (const CUresult status = capture_state(stream); status != CUDA_SUCCESS) return status;
+  if (stream->capture) {
+    const CUgraphNode node = capture_node(stream, CU_GRAPH_NODE_TYPE_GRAPH);
+    node->child = new CUgraph_st;
+    std::map<CUgraphNode, CUgraphNode> ignored;
+    copy_graph(*exec->graph, *node->child, ignored);
+    return CUDA_SUCCESS;
+  }
+  std::uint64_t end = std::max(stream_front(stream), now_ns());
+  const CUresult status = run_graph(exec, exec->graph, stream->context, stream_front(stream), end);
+  advance(stream, end);
+  return status;
+}
+
+STANDIN_API cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) {
+  STANDIN_ENTRY(cuGraphExecUpdate_v2);
+  const Guard guard(driver().mutex);
+  bool same = graph->nodes.size() == exec->graph->nodes.size();
+  for (std::size_t i = 0; same && i < graph->nodes.size(); ++i)
+    same = graph->nodes[i]->type == exec->graph->nodes[i]->type;
+  info->result = same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  info->errorNode = info->errorFromNode = nullptr;
+  if (!same) return CUDA_ERROR_UNKNOWN;
+  auto* fresh = new CUgraph_st;
+  exec->own_node.clear();
+  copy_graph(*graph, *fresh, exec->own_node);
+  delete exec->graph;
+  exec->graph = fresh;
+  return CUDA_SUCCESS;
+}
+
+STANDIN_API cuGraphExecUpdate(CUgraphExec exec,
+                              CUgraph graph,
+                              CUgraphNode* node,
+                              CUgraphExecUpdateResult* result) {
+  STANDIN_ENTRY(cuGraphExecUpdate);
+  CUgraphExecUpdateResultInfo info{};
+  const CUresult status = cuGraphExecUpdate_v2(exec, graph, &info);
+  if (node != nullptr) *node = nullptr;
+  if (result != nullptr) *result = info.result;
+  return status;
+}
+
+// Replaces what one node of an instantiated graph does; the caller names the node of the original graph.
+#define STANDIN_EXEC_SET(name, type, action)                            \
+  STANDIN_API name(CUgraphExec exec, CUgraphNode node, type value) {    \
+    STANDIN_ENTRY(name);                                                \
+    const Guard guard(driver().mutex);                                  \
+    const auto found = exec->own_node.find(node);                       \
+    if (found == exec->own_node.end()) return CUDA_ERROR_INVALID_VALUE; \
+    const CUgraphNode own = found->second;                              \
+    action;                                                             \
+    return CUDA_SUCCESS;                                                \
+  }
+STANDIN_EXEC_SET(cuGraphExecKernelNodeSetParams_v2, const CUDA_KERNEL_NODE_PARAMS*, set_kernel(own, *value))
+STANDIN_EXEC_SET(cuGraphExecKernelNodeSetParams,
+                 const CUDA_KERNEL_NODE_PARAMS_v1*,
+                 set_kernel(own, widened(*value)))
+STANDIN_EXEC_SET(cuGraphExecHostNodeSetParams, const CUDA_HOST_NODE_PARAMS*, own->host = *value)
+STANDIN_EXEC_SET(cuGraphExecEventRecordNodeSetEvent, CUevent, own->event = value)
+STANDIN_EXEC_SET(cuGraphExecEventWaitNodeSetEvent, CUevent, own->event = value)
+STANDIN_EXEC_SET(cuGraphNodeSetEnabled, unsigned int, own->enabled = value != 0)
+
+STANDIN_API cuGraphExecMemcpyNodeSetParams(CUgraphExec exec,
+                                           CUgraphNode node,
+                                           const CUDA_MEMCPY3D* copy,
+                                           CUcontext) {
+  STANDIN_ENTRY(cuGraphExecMemcpyNodeSetParams);
+  exec->own_node.at(node)->copy = *copy;
+  return CUDA_SUCCESS;
+}
+
+STANDIN_API cuGraphExecMemsetNodeSetParams(CUgraphExec exec,
+                                           CUgraphNode node,
+                                           const CUDA_MEMSET_NODE_PARAMS* fill,
+                                           CUcontext) {
+  STANDIN_ENTRY(cuGraphExecMemsetNodeSetParams);
+  exec->own_node.at(node)->fill = *fill;
+  return CUDA_SUCCESS;
+}
+
+STANDIN_API cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child) {
+  STANDIN_ENTRY(cuGraphExecChildGraphNodeSetParams);
+  const Guard guard(driver().mutex);
+  std::map<CUgraphNode, CUgraphNode> ignored;
+  auto* fresh = new CUgraph_st;
+  copy_graph(*child, *fresh, ignored);
+  exec->own_node.at(node)->child = fresh;
+  return CUDA_SUCCESS;
+}
+
+STANDIN_API cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int* enabled) {
+  STANDIN_ENTRY(cuGraphNodeGetEnabled);
+  *enabled = exec->own_node.at(node)->enabled ? 1 : 0;
+  return CUDA_SUCCESS;
+}
+
+STANDIN_API cuDeviceGraphMemTrim(CUdevice device) {
+  STANDIN_ENTRY(cuDeviceGraphMemTrim);
+  Driver& all = driver();
+  const Guard guard(all.mutex);
+  for (const CUgraphExec exec : all.execs) {
+    std::vector<CUdeviceptr> idle;
+    for (const auto& [at, memory] : exec->memory)
+      if (memory.device == static_cast<unsigned>(device) && !all.allocations.contains(at)) idle.push_back(at);
+    for (const CUdeviceptr at : idle) unback(exec, at);
+  }
+  return CUDA_SUCCESS;
+}
+
+STANDIN_API cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void* value) {
+  STANDIN_ENTRY(cuDeviceGetGraphMemAttribute);
+  const Driver& all = driver();
+  const std::uint64_t values[] = {all.graph_used[device],
+                                  all.graph_used_high[device],
+                                  all.graph_reserved[device],
+                                  all.graph_reserved_high[device]};
+  *static_cast<cuuint64_t*>(value) = values[attribute & 3];
+  return CUDA_SUCCESS;
+}
+
+STANDIN_API cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void*) {
+  STANDIN_ENTRY(cuDeviceSetGraphMemAttribute);
+  Driver& all = driver();
+  const Guard guard(all.mutex);
+  if (attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH) all.graph_used_high[device] = all.graph_used[device];
+  if (attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+    all.graph_reserved_high[device] = all.graph_reserved[device];
+  return CUDA_SUCCESS;
+}
