@@ -16,7 +16,7 @@ MAY_INCLUDE = {
     "journal": {"base", "wire", "engine"},
     "server": {"base", "wire", "net", "engine", "journal"},
     "api": {"base", "wire", "net", "engine", "server"},
-    "gpu": {"base"},
+    "gpu": {"base", "wire"},
     "agent": {"base", "wire", "net", "gpu", "guard"},
     "guard": set(),
     "providers": {"base", "wire", "net"},

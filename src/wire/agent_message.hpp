@@ -42,6 +42,13 @@ enum class AgentMessageKind : std::uint8_t {
   kHealthSignal = 10,
   kLogChunk = 11,
   kReceipts = 12,
+  kHeartbeatAnswer = 13,
+  kLogAck = 14,
+  kCertificateWish = 15,
+  kCertificate = 16,
+  kSessionOpen = 17,
+  kSessionData = 18,
+  kSessionEnd = 19,
 };
 BOOST_DESCRIBE_ENUM(AgentMessageKind,
                     kHello,
@@ -55,7 +62,14 @@ BOOST_DESCRIBE_ENUM(AgentMessageKind,
                     kMeterReport,
                     kHealthSignal,
                     kLogChunk,
-                    kReceipts)
+                    kReceipts,
+                    kHeartbeatAnswer,
+                    kLogAck,
+                    kCertificateWish,
+                    kCertificate,
+                    kSessionOpen,
+                    kSessionData,
+                    kSessionEnd)
 
 struct AgentFrame {
   std::uint16_t version = kAgentProtocolMax;
@@ -196,6 +210,15 @@ struct Heartbeat {
 };
 BOOST_DESCRIBE_STRUCT(Heartbeat, (), (at, leases, cpu_milli, memory_used, devices))
 
+// Renews every lease of the node that was granted before it on this link and not revoked since. The agent
+// counts from when it sent the heartbeat, the server from when it answered: the agent always ends first.
+struct HeartbeatAnswer {
+  Instant heartbeat_at{};  // The `at` of the heartbeat answered.
+  Duration lease{};
+  bool operator==(const HeartbeatAnswer&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(HeartbeatAnswer, (), (heartbeat_at, lease))
+
 struct SliceGrant {
   DeviceId device{};
   std::string uuid{};
@@ -221,12 +244,24 @@ struct LeaseGrant {
   std::uint32_t rank = 0;
   std::vector<std::string> peers{};  // Addresses of the gang, by rank.
   std::string scrubbed_for{};        // Receipt that made the slices clean for this tenant.
+  bool must_scrub = true;            // Wipe the slices when it ends, and send the receipt.
   bool operator==(const LeaseGrant&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(
-    LeaseGrant,
-    (),
-    (lease, epoch, job, attempt, owner, tenant, expires_in, slices, spec, rank, peers, scrubbed_for))
+BOOST_DESCRIBE_STRUCT(LeaseGrant,
+                      (),
+                      (lease,
+                       epoch,
+                       job,
+                       attempt,
+                       owner,
+                       tenant,
+                       expires_in,
+                       slices,
+                       spec,
+                       rank,
+                       peers,
+                       scrubbed_for,
+                       must_scrub))
 
 struct LeaseRenewal {
   LeaseId lease{};
@@ -299,6 +334,59 @@ struct LogChunk {
 };
 BOOST_DESCRIBE_STRUCT(LogChunk, (), (lease, epoch, stream, offset, at, bytes))
 
+// How much of a stream the server holds for good: the agent may forget it, and goes on from here after a
+// break.
+struct LogAck {
+  LeaseId lease{};
+  LogStream stream = LogStream::kStdout;
+  std::uint64_t offset = 0;
+  bool operator==(const LogAck&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(LogAck, (), (lease, stream, offset))
+
+struct CertificateWish {  // Before its own runs out, on the link that it secures.
+  std::string request_pem{};
+  bool operator==(const CertificateWish&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(CertificateWish, (), (request_pem))
+
+struct Certificate {
+  std::string certificate_pem{};  // Empty: refused.
+  std::string message{};
+  bool operator==(const Certificate&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(Certificate, (), (certificate_pem, message))
+
+// A command inside a running job's sandbox, for exec and cp. The server names the session.
+struct SessionOpen {
+  std::uint64_t session = 0;
+  LeaseId lease{};
+  std::uint64_t epoch = 0;
+  std::vector<std::string> command{};
+  bool terminal = false;
+  std::uint16_t rows = 0;
+  std::uint16_t columns = 0;
+  bool operator==(const SessionOpen&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(SessionOpen, (), (session, lease, epoch, command, terminal, rows, columns))
+
+struct SessionData {  // To the command: its input. From it: what it wrote. No bytes: the end of the stream.
+  std::uint64_t session = 0;
+  LogStream stream = LogStream::kStdout;
+  std::string bytes{};
+  bool operator==(const SessionData&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(SessionData, (), (session, stream, bytes))
+
+struct SessionEnd {  // From either side; the agent's has the exit.
+  std::uint64_t session = 0;
+  std::int32_t exit_code = 0;
+  std::int32_t exit_signal = 0;
+  std::string message{};
+  bool operator==(const SessionEnd&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(SessionEnd, (), (session, exit_code, exit_signal, message))
+
 struct Receipts {
   std::vector<ScrubReceipt> scrubs{};
   std::vector<AcceptanceReceipt> acceptances{};
@@ -331,6 +419,20 @@ template <>
 inline constexpr AgentMessageKind kMessageKind<LogChunk> = AgentMessageKind::kLogChunk;
 template <>
 inline constexpr AgentMessageKind kMessageKind<Receipts> = AgentMessageKind::kReceipts;
+template <>
+inline constexpr AgentMessageKind kMessageKind<HeartbeatAnswer> = AgentMessageKind::kHeartbeatAnswer;
+template <>
+inline constexpr AgentMessageKind kMessageKind<LogAck> = AgentMessageKind::kLogAck;
+template <>
+inline constexpr AgentMessageKind kMessageKind<CertificateWish> = AgentMessageKind::kCertificateWish;
+template <>
+inline constexpr AgentMessageKind kMessageKind<Certificate> = AgentMessageKind::kCertificate;
+template <>
+inline constexpr AgentMessageKind kMessageKind<SessionOpen> = AgentMessageKind::kSessionOpen;
+template <>
+inline constexpr AgentMessageKind kMessageKind<SessionData> = AgentMessageKind::kSessionData;
+template <>
+inline constexpr AgentMessageKind kMessageKind<SessionEnd> = AgentMessageKind::kSessionEnd;
 
 // The version two sides speak; nothing when their ranges do not meet.
 std::optional<std::uint16_t> agree_on_version(const Hello& hello,
