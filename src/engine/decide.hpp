@@ -23,11 +23,23 @@ Decision decide(const State&, const Envelope&, const Actor&, const StopJob&);
 Decision decide(const State&, const Envelope&, const Actor&, const SetSku&);
 Decision decide(const State&, const Envelope&, const Actor&, const ChangeSettings&);
 
+Decision decide(const State&, const Envelope&, const Actor&, const AddNode&);
+Decision decide(const State&, const Envelope&, const Actor&, const ChangeNode&);
+Decision decide(const State&, const Envelope&, const Actor&, const RemoveNode&);
+
 // These come from the platform itself and need no actor.
 Decision decide(const State&, const Envelope&, const Found&);
 Decision decide(const State&, const Envelope&, const OpenSession&);
 Decision decide(const State&, const Envelope&, const NoteDenial&);
 Decision decide(const State&, const Envelope&, const Tick&);
+Decision decide(const State&, const Envelope&, const JoinNode&);
+Decision decide(const State&, const Envelope&, const ReportNode&);
+Decision decide(const State&, const Envelope&, const LoseNode&);
+Decision decide(const State&, const Envelope&, const ReportLease&);
+Decision decide(const State&, const Envelope&, const ReportMeters&);
+Decision decide(const State&, const Envelope&, const KeepReceipts&);
+Decision decide(const State&, const Envelope&, const NoteHealth&);
+Decision decide(const State&, const Envelope&, const Schedule&);
 
 void apply(State&, const Envelope&, const Founded&);
 void apply(State&, const Envelope&, const PartyCreated&);
@@ -45,5 +57,19 @@ void apply(State&, const Envelope&, const SkuSet&);
 void apply(State&, const Envelope&, const SettingsChanged&);
 void apply(State&, const Envelope&, const Denied&);
 void apply(State&, const Envelope&, const Ticked&);
+void apply(State&, const Envelope&, const NodeAdded&);
+void apply(State&, const Envelope&, const NodeInvitationUsed&);
+void apply(State&, const Envelope&, const NodeReported&);
+void apply(State&, const Envelope&, const NodeStateChanged&);
+void apply(State&, const Envelope&, const NodeChanged&);
+void apply(State&, const Envelope&, const DeviceStateChanged&);
+void apply(State&, const Envelope&, const LeaseGranted&);
+void apply(State&, const Envelope&, const LeaseRevoked&);
+void apply(State&, const Envelope&, const LeaseReported&);
+void apply(State&, const Envelope&, const UsageMetered&);
+void apply(State&, const Envelope&, const ReceiptsKept&);
+void apply(State&, const Envelope&, const HealthSignalled&);
+void apply(State&, const Envelope&, const JobRequeued&);
+void apply(State&, const Envelope&, const JobStopRequested&);
 
 }  // namespace tranche::engine

@@ -17,8 +17,11 @@ Refusal bad_token() {
 }
 
 template <class T>
-concept NeedsNoActor = std::same_as<T, Found> || std::same_as<T, OpenSession> ||
-                       std::same_as<T, NoteDenial> || std::same_as<T, Tick>;
+concept NeedsNoActor =
+    std::same_as<T, Found> || std::same_as<T, OpenSession> || std::same_as<T, NoteDenial> ||
+    std::same_as<T, Tick> || std::same_as<T, JoinNode> || std::same_as<T, ReportNode> ||
+    std::same_as<T, LoseNode> || std::same_as<T, ReportLease> || std::same_as<T, ReportMeters> ||
+    std::same_as<T, KeepReceipts> || std::same_as<T, NoteHealth> || std::same_as<T, Schedule>;
 
 PartyId party_of(const Command& command) {
   return std::visit(
@@ -53,6 +56,17 @@ std::string_view command_name(const Command& command) {
     std::string_view operator()(const ChangeSettings&) const { return "settings.change"; }
     std::string_view operator()(const NoteDenial&) const { return "denied"; }
     std::string_view operator()(const Tick&) const { return "tick"; }
+    std::string_view operator()(const AddNode&) const { return "node.add"; }
+    std::string_view operator()(const JoinNode&) const { return "node.join"; }
+    std::string_view operator()(const ReportNode&) const { return "node.report"; }
+    std::string_view operator()(const LoseNode&) const { return "node.lose"; }
+    std::string_view operator()(const ChangeNode&) const { return "node.change"; }
+    std::string_view operator()(const RemoveNode&) const { return "node.remove"; }
+    std::string_view operator()(const ReportLease&) const { return "lease.report"; }
+    std::string_view operator()(const ReportMeters&) const { return "meter.report"; }
+    std::string_view operator()(const KeepReceipts&) const { return "receipts.keep"; }
+    std::string_view operator()(const NoteHealth&) const { return "health.note"; }
+    std::string_view operator()(const Schedule&) const { return "schedule"; }
   };
   return std::visit(Names{}, command);
 }

@@ -8,6 +8,8 @@
 
 #include "base/result.hpp"
 #include "engine/job.hpp"
+#include "engine/lease.hpp"
+#include "engine/node.hpp"
 #include "engine/party.hpp"
 #include "engine/platform.hpp"
 #include "engine/token.hpp"
@@ -30,7 +32,18 @@ using Command = std::variant<Found,
                              SetSku,
                              ChangeSettings,
                              NoteDenial,
-                             Tick>;
+                             Tick,
+                             AddNode,
+                             JoinNode,
+                             ReportNode,
+                             LoseNode,
+                             ChangeNode,
+                             RemoveNode,
+                             ReportLease,
+                             ReportMeters,
+                             KeepReceipts,
+                             NoteHealth,
+                             Schedule>;
 
 // The name under which a command stands in the audit log.
 [[nodiscard]] std::string_view command_name(const Command&);
@@ -50,7 +63,21 @@ using Event = std::variant<Founded,
                            SkuSet,
                            SettingsChanged,
                            Denied,
-                           Ticked>;
+                           Ticked,
+                           NodeAdded,
+                           NodeInvitationUsed,
+                           NodeReported,
+                           NodeStateChanged,
+                           NodeChanged,
+                           DeviceStateChanged,
+                           LeaseGranted,
+                           LeaseRevoked,
+                           LeaseReported,
+                           UsageMetered,
+                           ReceiptsKept,
+                           HealthSignalled,
+                           JobRequeued,
+                           JobStopRequested>;
 
 // On disk an event is its number, then its described fields. Fields are only ever appended, with a default.
 template <class E>
@@ -87,6 +114,34 @@ template <>
 inline constexpr std::uint16_t kEventNumber<Denied> = 15;
 template <>
 inline constexpr std::uint16_t kEventNumber<Ticked> = 16;
+template <>
+inline constexpr std::uint16_t kEventNumber<NodeAdded> = 17;
+template <>
+inline constexpr std::uint16_t kEventNumber<NodeInvitationUsed> = 18;
+template <>
+inline constexpr std::uint16_t kEventNumber<NodeReported> = 19;
+template <>
+inline constexpr std::uint16_t kEventNumber<NodeStateChanged> = 20;
+template <>
+inline constexpr std::uint16_t kEventNumber<NodeChanged> = 21;
+template <>
+inline constexpr std::uint16_t kEventNumber<DeviceStateChanged> = 22;
+template <>
+inline constexpr std::uint16_t kEventNumber<LeaseGranted> = 23;
+template <>
+inline constexpr std::uint16_t kEventNumber<LeaseRevoked> = 24;
+template <>
+inline constexpr std::uint16_t kEventNumber<LeaseReported> = 25;
+template <>
+inline constexpr std::uint16_t kEventNumber<UsageMetered> = 26;
+template <>
+inline constexpr std::uint16_t kEventNumber<ReceiptsKept> = 27;
+template <>
+inline constexpr std::uint16_t kEventNumber<HealthSignalled> = 28;
+template <>
+inline constexpr std::uint16_t kEventNumber<JobRequeued> = 29;
+template <>
+inline constexpr std::uint16_t kEventNumber<JobStopRequested> = 30;
 
 using Events = std::vector<Event>;
 using Decision = Result<Events, Refusal>;

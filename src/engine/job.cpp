@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/admission.hpp"
+#include "engine/attempt.hpp"
 #include "engine/decide.hpp"
 
 namespace tranche::engine {
@@ -83,6 +84,7 @@ void apply(State& state, const Envelope& envelope, const JobSubmitted& event) {
                               .ask = event.ask,
                               .spec = event.spec});
   state.index.jobs_by_owner[event.owner].push_back(event.id);
+  state.index.capacity->enqueue(state, state.jobs.rbegin()->second);
   state.next_job = std::max(state.next_job, event.id.value + 1);
 }
 
@@ -102,7 +104,19 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const S
                           .message = text(job->id) + " has ended already",
                           .fix = "tranche show " + text(job->id)});
   }
-  return Events{JobEnded{command.id, job->owner, JobState::kStopped}};
+  Events events;
+  for (const LeaseId id : job->leases) {
+    const Lease& lease = state.leases.at(id);
+    if (lease.live() && !lease.revoked)
+      events.push_back(revocation(state, lease, EndReason::kStopped, "stopped by request", JobId{}));
+  }
+  const bool runs = std::any_of(
+      job->leases.begin(), job->leases.end(), [&](LeaseId id) { return state.leases.at(id).live(); });
+  if (runs) {
+    events.push_back(JobStopRequested{command.id});
+    return events;
+  }
+  return Events{JobEnded{.id = command.id, .owner = job->owner, .state = JobState::kStopped}};
 }
 
 void apply(State& state, const Envelope& envelope, const JobEnded& event) {
@@ -110,7 +124,12 @@ void apply(State& state, const Envelope& envelope, const JobEnded& event) {
   release_quota(state, job.owner, job.ask, job.hold);
   job.state = event.state;
   job.ended = envelope.at;
+  job.reason = event.reason;
+  job.exit_code = event.exit_code;
+  job.exit_signal = event.exit_signal;
+  job.message = event.message;
   job.version = state.sequence;
+  state.index.capacity->dequeue(state, job);
 }
 
 }  // namespace tranche::engine

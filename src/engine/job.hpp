@@ -4,17 +4,20 @@
 #include <boost/describe/class.hpp>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/ids.hpp"
 #include "base/money.hpp"
 #include "base/time.hpp"
 #include "wire/ask.hpp"
 #include "wire/job_state.hpp"
+#include "wire/states.hpp"
 
 namespace tranche::engine {
 
 using wire::Admission;
 using wire::Ask;
+using wire::EndReason;
 using wire::is_over;
 using wire::JobState;
 
@@ -29,11 +32,41 @@ struct Job {
   std::uint64_t version = 0;
   std::string name{};
   Ask ask{};
-  std::string spec{};  // The job file as canonical JSON.
+  std::string spec{};          // The job file as canonical JSON.
+  std::uint32_t attempts = 0;  // Started so often.
+  std::uint32_t faults = 0;    // Attempts that ended through no fault of its own.
+  bool stop_requested = false;
+  Instant started{};                    // Of the last attempt.
+  Instant not_before{};                 // Waits at least until then.
+  std::vector<LeaseId> leases{};        // Of the last attempt, by rank.
+  EndReason reason = EndReason::kNone;  // Why it waits again, or how it ended.
+  std::int32_t exit_code = 0;
+  std::int32_t exit_signal = 0;
+  std::string message{};
 };
 BOOST_DESCRIBE_STRUCT(Job,
                       (),
-                      (id, owner, state, admission, hold, submitted, ended, version, name, ask, spec))
+                      (id,
+                       owner,
+                       state,
+                       admission,
+                       hold,
+                       submitted,
+                       ended,
+                       version,
+                       name,
+                       ask,
+                       spec,
+                       attempts,
+                       faults,
+                       stop_requested,
+                       started,
+                       not_before,
+                       leases,
+                       reason,
+                       exit_code,
+                       exit_signal,
+                       message))
 
 struct SubmitJob {
   PartyId owner{};  // Zero: the actor.
@@ -59,7 +92,11 @@ struct JobEnded {
   JobId id{};
   PartyId owner{};
   JobState state = JobState::kStopped;
+  EndReason reason = EndReason::kStopped;
+  std::int32_t exit_code = 0;
+  std::int32_t exit_signal = 0;
+  std::string message{};
 };
-BOOST_DESCRIBE_STRUCT(JobEnded, (), (id, owner, state))
+BOOST_DESCRIBE_STRUCT(JobEnded, (), (id, owner, state, reason, exit_code, exit_signal, message))
 
 }  // namespace tranche::engine

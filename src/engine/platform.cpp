@@ -14,7 +14,10 @@ bool is_due(const State& state, const Remembered& request, Instant at) {
 }
 
 bool is_due(const State& state, const Job& job, Instant at) {
-  return is_over(job.state) && job.ended + state.settings.keep_ended_jobs < at;
+  if (!is_over(job.state) || job.ended + state.settings.keep_ended_jobs >= at) return false;
+  return std::none_of(job.leases.begin(), job.leases.end(), [&](LeaseId id) {
+    return state.leases.at(id).holds_slices();  // Never wiped: its slices must not be forgotten.
+  });
 }
 
 }  // namespace
@@ -105,6 +108,7 @@ void apply(State& state, const Envelope& envelope, const Ticked&) {
     if (due) touched.insert(entry.second.owner);
     return due;
   });
+  std::erase_if(state.leases, [&](const auto& entry) { return !state.jobs.contains(entry.second.job); });
   for (const PartyId owner : touched) {
     auto& jobs = state.index.jobs_by_owner[owner];
     std::erase_if(jobs, [&](JobId id) { return !state.jobs.contains(id); });

@@ -11,8 +11,12 @@ struct Counters {
   Instant now{};
   std::uint64_t next_party = 0, next_token = 0, next_job = 0;
   Settings settings{};
+  std::uint64_t next_node = 1, next_device = 1, next_lease = 1;
 };
-BOOST_DESCRIBE_STRUCT(Counters, (), (sequence, now, next_party, next_token, next_job, settings))
+BOOST_DESCRIBE_STRUCT(
+    Counters,
+    (),
+    (sequence, now, next_party, next_token, next_job, settings, next_node, next_device, next_lease))
 
 template <class Map>
 void write_values(std::string& out, const Map& map) {
@@ -54,6 +58,8 @@ void rebuild_indexes(State& state) {
     if (!token.revoked) state.index.by_hash.emplace(token.hash, id);
   }
   for (const auto& [id, job] : state.jobs) state.index.jobs_by_owner[job.owner].push_back(id);
+  for (const auto& [id, node] : state.nodes) state.index.nodes_by_name.emplace(node.name, id);
+  state.index.capacity = Capacity::rebuilt(state);
 }
 
 }  // namespace
@@ -61,14 +67,23 @@ void rebuild_indexes(State& state) {
 std::string encode_state(const State& state) {
   std::string out;
   out.reserve(state.jobs.size() * 512 + 65'536);
-  wire::detail::write_record(
-      out,
-      Counters{
-          state.sequence, state.now, state.next_party, state.next_token, state.next_job, state.settings});
+  wire::detail::write_record(out,
+                             Counters{state.sequence,
+                                      state.now,
+                                      state.next_party,
+                                      state.next_token,
+                                      state.next_job,
+                                      state.settings,
+                                      state.next_node,
+                                      state.next_device,
+                                      state.next_lease});
   write_values(out, state.skus);
   write_values(out, state.parties);
   write_values(out, state.tokens);
   write_values(out, state.jobs);
+  write_values(out, state.nodes);
+  write_values(out, state.devices);
+  write_values(out, state.leases);
   wire::detail::write_varint(out, state.remembered.size());
   for (const auto& [key, value] : state.remembered) {
     wire::detail::write_record(out, key);
@@ -86,6 +101,9 @@ Result<State, std::string> decode_state(std::string_view bytes) {
                      read_values(reader, state.parties, [](const Party& party) { return party.id; }) &&
                      read_values(reader, state.tokens, [](const Token& token) { return token.id; }) &&
                      read_values(reader, state.jobs, [](const Job& job) { return job.id; }) &&
+                     read_values(reader, state.nodes, [](const Node& node) { return node.id; }) &&
+                     read_values(reader, state.devices, [](const Device& device) { return device.id; }) &&
+                     read_values(reader, state.leases, [](const Lease& lease) { return lease.id; }) &&
                      read_remembered(reader, state);
   if (!whole) return refuse(std::string(reader.reason()));
   if (reader.left() > 0) return refuse(std::string("there are bytes after the end of the state"));
@@ -95,6 +113,9 @@ Result<State, std::string> decode_state(std::string_view bytes) {
   state.next_token = counters.next_token;
   state.next_job = counters.next_job;
   state.settings = counters.settings;
+  state.next_node = counters.next_node;
+  state.next_device = counters.next_device;
+  state.next_lease = counters.next_lease;
   rebuild_indexes(state);
   return state;
 }

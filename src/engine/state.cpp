@@ -24,6 +24,18 @@ const Token* State::token(TokenId id) const {
   return find_in(tokens, id);
 }
 
+const Node* State::node(NodeId id) const {
+  return find_in(nodes, id);
+}
+
+const Device* State::device(DeviceId id) const {
+  return find_in(devices, id);
+}
+
+const Lease* State::lease(LeaseId id) const {
+  return find_in(leases, id);
+}
+
 PartyId State::child(PartyId parent, std::string_view name) const {
   const PartyId* id = find_in(index.by_name, std::pair{parent, std::string(name)});
   return id == nullptr ? PartyId{} : *id;

@@ -4,6 +4,7 @@
 // contract.
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,7 +12,10 @@
 
 #include "base/envelope.hpp"
 #include "base/ids.hpp"
+#include "engine/capacity.hpp"
 #include "engine/job.hpp"
+#include "engine/lease.hpp"
+#include "engine/node.hpp"
 #include "engine/party.hpp"
 #include "engine/platform.hpp"
 #include "engine/token.hpp"
@@ -30,6 +34,9 @@ struct Indexes {
   std::map<std::pair<PartyId, std::string>, PartyId> by_name{};
   std::map<TokenHash, TokenId> by_hash{};
   std::map<PartyId, std::vector<JobId>> jobs_by_owner{};
+  std::map<std::string, NodeId> nodes_by_name{};
+  // A memo, so decide() may use it up and put it back; what it holds follows from the state alone.
+  std::unique_ptr<Capacity> capacity = std::make_unique<Capacity>();
 };
 
 struct State {
@@ -41,12 +48,19 @@ struct State {
   std::map<PartyId, Party> parties{};
   std::map<TokenId, Token> tokens{};
   std::map<JobId, Job> jobs{};
+  std::uint64_t next_node = 1, next_device = 1, next_lease = 1;
+  std::map<NodeId, Node> nodes{};
+  std::map<DeviceId, Device> devices{};
+  std::map<LeaseId, Lease> leases{};
   std::map<RequestKey, Remembered> remembered{};
   Indexes index{};
 
   [[nodiscard]] const Party* party(PartyId id) const;
   [[nodiscard]] const Job* job(JobId id) const;
   [[nodiscard]] const Token* token(TokenId id) const;
+  [[nodiscard]] const Node* node(NodeId id) const;
+  [[nodiscard]] const Device* device(DeviceId id) const;
+  [[nodiscard]] const Lease* lease(LeaseId id) const;
   [[nodiscard]] PartyId child(PartyId parent, std::string_view name) const;  // Zero: none.
 };
 

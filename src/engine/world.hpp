@@ -60,6 +60,68 @@ struct World {
     return id;
   }
 
+  // A machine that has joined, with devices of one model.
+  NodeId node(const std::string& name, std::uint32_t devices, const std::string& model = "H100-SXM5-80GB") {
+    TokenHash invitation{};
+    invitation[0] = 9;
+    TRANCHE_CHECK(
+        run(AddNode{.name = name, .invitation = invitation, .expires_in = std::chrono::hours(1)}, root)
+            .has_value());
+    TRANCHE_CHECK(run(JoinNode{name, invitation}).has_value());
+    const NodeId id = state.index.nodes_by_name.at(name);
+    TRANCHE_CHECK(run(ReportNode{id, hello(name, devices, model)}).has_value());
+    return id;
+  }
+  static wire::Hello hello(const std::string& name, std::uint32_t devices, const std::string& model) {
+    wire::Hello hello{.node = name,
+                      .boot_id = "boot-1",
+                      .cpus = 64,
+                      .memory = gigabytes(512),
+                      .simulated = name.starts_with("sim-")};
+    for (std::uint32_t i = 0; i < devices; ++i) {
+      wire::DeviceFacts facts{.uuid = name + "-gpu-" + std::to_string(i),
+                              .model = model,
+                              .vram = gigabytes(80),
+                              .soft_capable = true,
+                              .simulated = hello.simulated};
+      hello.devices.push_back(facts);
+    }
+    return hello;
+  }
+
+  // Passes until nothing more can be decided; how many leases were granted.
+  std::size_t schedule() {
+    std::size_t granted = 0;
+    while (state.index.capacity->due(clock)) {
+      const auto decision = run(Schedule{});
+      for (const Event& event : *decision) granted += std::holds_alternative<LeaseGranted>(event);
+      if (decision->empty()) break;
+    }
+    return granted;
+  }
+  // The agent speaks.
+  Decision report(LeaseId id, LeaseState to, EndReason reason = EndReason::kNone, std::int32_t code = 0) {
+    const Lease& lease = state.leases.at(id);
+    return run(ReportLease{.node = lease.node,
+                           .report = {.lease = id,
+                                      .epoch = lease.epoch,
+                                      .state = to,
+                                      .at = clock,
+                                      .reason = reason,
+                                      .exit_code = code}});
+  }
+  Decision scrub(LeaseId id) {
+    const Lease& lease = state.leases.at(id);
+    wire::Receipts receipts;
+    receipts.scrubs.push_back({.lease = id, .zeroed = gigabytes(1), .verified = gigabytes(1)});
+    return run(KeepReceipts{.node = lease.node, .receipts = receipts});
+  }
+  JobId submit(PartyId user, Ask ask) {
+    const JobId id{state.next_job};
+    TRANCHE_CHECK(run(SubmitJob{.ask = std::move(ask), .spec = "{}"}, user).has_value());
+    return id;
+  }
+
   Decision limit(PartyId party, Quota quota) {
     return run(SetQuota{.party = party, .quota = std::move(quota)}, root);
   }

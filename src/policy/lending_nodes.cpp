@@ -8,7 +8,7 @@
 
 namespace tranche::policy {
 
-void Placement::add(NodeShare share) {
+void GangPlacement::add(NodeShare share) {
   if (count_ == 0) {
     first_ = share;
   } else {
@@ -18,12 +18,12 @@ void Placement::add(NodeShare share) {
   ++count_;
 }
 
-void Placement::clear() {
+void GangPlacement::clear() {
   count_ = 0;
   many_.clear();
 }
 
-bool Placement::uses(std::int32_t node) const {
+bool GangPlacement::uses(std::int32_t node) const {
   return std::any_of(begin(), end(), [&](const NodeShare& share) { return share.node == node; });
 }
 
@@ -44,7 +44,7 @@ std::span<const std::uint64_t> NodePool::level(std::int32_t free) const {
   return {with_free_.data() + static_cast<std::size_t>(free) * words_, words_};
 }
 
-std::int32_t NodePool::tightest(std::int32_t gpus, const Placement& besides) const {
+std::int32_t NodePool::tightest(std::int32_t gpus, const GangPlacement& besides) const {
   for (std::int32_t free = gpus; free <= gpus_per_node_; ++free) {
     const auto bits = level(free);
     for (std::size_t word = 0; word < words_; ++word) {
@@ -57,9 +57,9 @@ std::int32_t NodePool::tightest(std::int32_t gpus, const Placement& besides) con
   return -1;
 }
 
-std::optional<Placement> NodePool::find(std::int32_t gpus) const {
+std::optional<GangPlacement> NodePool::find(std::int32_t gpus) const {
   if (gpus <= 0 || gpus > idle_) return std::nullopt;
-  Placement found;
+  GangPlacement found;
   const std::int32_t whole = gpus > gpus_per_node_ ? gpus / gpus_per_node_ : 0;
   const std::int32_t rest = gpus - whole * gpus_per_node_;
   if (whole > 0) {
@@ -92,11 +92,11 @@ void NodePool::change(std::int32_t node, std::int32_t by) {
   with_free_[row(free) + word] |= bit;
 }
 
-void NodePool::take(const Placement& placement) {
+void NodePool::take(const GangPlacement& placement) {
   for (const NodeShare& share : placement) change(share.node, -share.gpus);
 }
 
-void NodePool::give(const Placement& placement) {
+void NodePool::give(const GangPlacement& placement) {
   for (const NodeShare& share : placement) change(share.node, share.gpus);
 }
 

@@ -23,7 +23,7 @@ struct NodeShare {
 };
 
 // Where a gang sits. Nearly all gangs sit on one node, so one share is kept without an allocation.
-class Placement {
+class GangPlacement {
  public:
   void add(NodeShare share);
   void clear();
@@ -44,9 +44,9 @@ class NodePool {
   NodePool() = default;
   NodePool(std::int32_t nodes, std::int32_t gpus_per_node);
 
-  [[nodiscard]] std::optional<Placement> find(std::int32_t gpus) const;
-  void take(const Placement& placement);
-  void give(const Placement& placement);
+  [[nodiscard]] std::optional<GangPlacement> find(std::int32_t gpus) const;
+  void take(const GangPlacement& placement);
+  void give(const GangPlacement& placement);
 
   [[nodiscard]] std::int32_t nodes() const { return static_cast<std::int32_t>(free_.size()); }
   [[nodiscard]] std::int32_t gpus_per_node() const { return gpus_per_node_; }
@@ -56,7 +56,7 @@ class NodePool {
 
  private:
   void change(std::int32_t node, std::int32_t by);
-  [[nodiscard]] std::int32_t tightest(std::int32_t gpus, const Placement& besides) const;
+  [[nodiscard]] std::int32_t tightest(std::int32_t gpus, const GangPlacement& besides) const;
   [[nodiscard]] std::span<const std::uint64_t> level(std::int32_t free) const;
 
   std::int32_t gpus_per_node_ = 0;

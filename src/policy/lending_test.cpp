@@ -82,7 +82,7 @@ TEST_CASE("reclaim: the cheapest victims are found, by comparison with trying ev
       while (left > 0 && random.below(6) != 0) {
         const auto gpus =
             static_cast<std::int32_t>(1 + random.below(static_cast<std::uint64_t>(std::min(left, 4))));
-        Placement at;
+        GangPlacement at;
         at.add({node, gpus});
         nodes.take(at);
         occupants[static_cast<std::size_t>(node)].push_back({static_cast<JobIndex>(harms.size()), gpus});

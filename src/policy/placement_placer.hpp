@@ -66,6 +66,11 @@ class Placer {
     policy_->node_changed(placement.node);
   }
 
+  // For callers that learn when a job is submitted and take when it is placed.
+  void arrived(KindIndex kind) { policy_->arrived(kind); }
+  void departed(KindIndex kind) { policy_->departed(kind); }
+
+  std::uint32_t add_geometry(Geometry geometry) { return fleet_.add_geometry(std::move(geometry)); }
   NodeIndex add_node(const NodeSpec& spec) {
     const NodeIndex node = fleet_.add_node(spec);
     if (policy_) policy_->node_changed(node);

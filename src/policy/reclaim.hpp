@@ -39,7 +39,7 @@ struct ReclaimView {
 };
 
 struct ReclaimPlan {
-  Placement placement;
+  GangPlacement placement;
   std::vector<JobIndex> victims;  // Gangs whole, each once.
   Harm harm = 0;
 };

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <sstream>
 
+#include "engine/schedule.hpp"
 #include "engine/snapshot.hpp"
 #include "journal/failpoint.hpp"
 #include "journal/urgent_thread.hpp"
@@ -15,13 +16,16 @@ namespace {
 
 constexpr auto kIdleWake = std::chrono::milliseconds(500);
 constexpr Duration kTickEvery = std::chrono::minutes(1);
+constexpr int kPassesMax = 4;  // A batch never holds the loop for long; the next one goes on.
 
 // What frees capacity or takes rights away must work on a full disk, too.
 journal::Need need_of(const engine::Command& command) {
   const bool essential = std::holds_alternative<engine::StopJob>(command) ||
                          std::holds_alternative<engine::RevokeToken>(command) ||
                          std::holds_alternative<engine::RevokeRole>(command) ||
-                         std::holds_alternative<engine::ChangeParty>(command);
+                         std::holds_alternative<engine::ChangeParty>(command) ||
+                         std::holds_alternative<engine::ReportLease>(command) ||
+                         std::holds_alternative<engine::LoseNode>(command);
   return essential ? journal::Need::kEssential : journal::Need::kOrdinary;
 }
 
@@ -172,7 +176,8 @@ std::string Loop::exported(Instant now) const {
 
 bool Loop::take(std::vector<Work>& commands, std::vector<Read>& reads) {
   std::unique_lock lock(mutex_);
-  wake_.wait_for(lock, kIdleWake, [&] { return stopping_ || !commands_.empty() || !reads_.empty(); });
+  const auto idle = engine::schedule_due(state_, state_.now) ? std::chrono::milliseconds(0) : kIdleWake;
+  wake_.wait_for(lock, idle, [&] { return stopping_ || !commands_.empty() || !reads_.empty(); });
   reads.swap(reads_);
   if (commands_.size() <= options_.batch_max) {
     commands.swap(commands_);
@@ -257,6 +262,7 @@ void Loop::serve(std::vector<Work>& commands) {
     work.envelope.at = now;
     decide_one(work, slots, bodies, room);
   }
+  schedule(slots, bodies, now, room);
   journal::failpoint("server.decided");
   if (!bodies.empty() && !make_durable(bodies)) {
     const Fault fault = failed_ ? Fault::kStopping : Fault::kDiskFull;
@@ -268,11 +274,19 @@ void Loop::serve(std::vector<Work>& commands) {
   journal::failpoint("server.durable");
   answer(slots, durable_before);
   const std::lock_guard lock(counts_mutex_);
-  counts_.commands += slots.size();
+  counts_.commands += commands.size();
   counts_.batches += 1;
   counts_.records += bodies.size();
   counts_.sequence = state_.sequence;
   counts_.disk_low = reserve_.is_low();
+}
+
+// What the batch changed may let somebody start: that is decided with it, and becomes durable with it.
+void Loop::schedule(std::vector<Slot>& slots, std::vector<std::string>& bodies, Instant now, bool room) {
+  for (int pass = 0; pass < kPassesMax && engine::schedule_due(state_, now); ++pass) {
+    Work work{Envelope{.at = now, .origin = "local"}, engine::Schedule{}, [](const Outcome&) {}};
+    decide_one(work, slots, bodies, room);
+  }
 }
 
 bool Loop::make_durable(const std::vector<std::string>& bodies) {
@@ -362,6 +376,10 @@ void Loop::housekeep() {
   if (child == journal::SnapshotChild::Outcome::kFailed) options_.log("a snapshot failed");
   const bool due = state_.sequence - last_snapshot_ >= options_.snapshot_every;
   if (due && child != journal::SnapshotChild::Outcome::kRunning) snapshot_in_child();
+  if (engine::schedule_due(state_, now) && !failed_) {
+    std::vector<Work> none;
+    serve(none);
+  }
   if (last_tick_ == Instant{}) last_tick_ = now;
   if (now - last_tick_ < kTickEvery || failed_) return;
   last_tick_ = now;

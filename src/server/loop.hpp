@@ -118,6 +118,7 @@ class Loop {
   [[nodiscard]] bool take(std::vector<Work>& commands, std::vector<Read>& reads);
   void serve(std::vector<Work>& commands);
   void decide_one(Work& work, std::vector<Slot>& slots, std::vector<std::string>& bodies, bool room);
+  void schedule(std::vector<Slot>& slots, std::vector<std::string>& bodies, Instant now, bool room);
   [[nodiscard]] bool make_durable(const std::vector<std::string>& bodies);
   void answer(std::vector<Slot>& slots, std::uint64_t durable_before);
   void answer_again(Slot& slot, const std::vector<Slot>& slots, std::uint64_t durable_before);

@@ -41,7 +41,7 @@ struct LendingJob {
   Seconds saved = 0;        // Work safe in a checkpoint.
   Seconds predicted = 0;    // Of the whole job, made when this segment began.
   Seconds remaining = 0;    // True work left: known to the simulator, never to the policy.
-  policy::Placement at;
+  policy::GangPlacement at;
 };
 
 struct LendingPool {
@@ -120,7 +120,7 @@ class LendingCluster {
   void drain_nodes_for(JobIndex number, Seconds now);
   void hold_drained();
   void release_drained();
-  [[nodiscard]] std::optional<policy::Placement> find_room(JobIndex number);
+  [[nodiscard]] std::optional<policy::GangPlacement> find_room(JobIndex number);
   [[nodiscard]] policy::Reservation reserve_for(JobIndex head, Seconds now);
   [[nodiscard]] policy::Harm stop_harm(JobIndex number, Seconds now) const;
   [[nodiscard]] Seconds waited(const LendingJob& job, Seconds now) const;
@@ -142,7 +142,7 @@ class LendingCluster {
   policy::LossBudget losses_;
   JobIndex drained_for_ = -1;
   std::vector<std::int32_t> drained_;  // Nodes that take no new borrowers.
-  policy::Placement held_;             // What is free on them, taken off the pool of nodes during a pass.
+  policy::GangPlacement held_;         // What is free on them, taken off the pool of nodes during a pass.
   Seconds next_moves_ = std::numeric_limits<Seconds>::min();
   // Scratch of a pass, kept for its memory.
   std::vector<policy::Release> releases_;

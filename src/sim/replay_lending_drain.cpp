@@ -54,7 +54,7 @@ void LendingCluster::release_drained() {
 }
 
 // Room outside the drained nodes; the gang they are drained for may use them, of course.
-std::optional<policy::Placement> LendingCluster::find_room(JobIndex number) {
+std::optional<policy::GangPlacement> LendingCluster::find_room(JobIndex number) {
   if (number == drained_for_) release_drained();
   auto found = nodes_.find(job(number).gpus);
   if (number == drained_for_ && !found) hold_drained();

@@ -12,8 +12,8 @@ namespace tranche::sim {
 namespace {
 
 using policy::BackfillGate;
+using policy::GangPlacement;
 using policy::NodePool;
-using policy::Placement;
 using policy::Release;
 using policy::RuntimeHistory;
 using policy::RuntimeKind;
@@ -27,7 +27,7 @@ struct Partition {
 struct JobState {
   RuntimeKind kind = 0;
   Seconds predicted = 0;  // When it started.
-  Placement at;
+  GangPlacement at;
 };
 
 struct End {

@@ -28,7 +28,14 @@ struct Ask {
   Duration time{};  // Wall time limit; zero: none asked.
   Money spend{};    // The most it may cost; zero: none asked.
   std::map<std::string, std::string> labels{};
-  std::string gpus{};  // The GPU string as it was asked for, for people.
+  std::string gpus{};             // The GPU string as it was asked for, for people.
+  std::uint32_t nodes = 1;        // Members of a gang, each on a node: all start, or none.
+  std::string profile{};          // Of a hardware partition.
+  bool simulated = false;         // Asked for simulated capacity; nothing else ever goes there.
+  std::uint32_t cpu_milli = 0;    // Of each member; zero: whatever there is.
+  std::int64_t memory_bytes = 0;  // Host memory of each member.
+  std::uint32_t retries = 0;      // After errors of its own; faults of the platform are retried anyway.
+  Duration retry_backoff{};
 
   [[nodiscard]] std::int64_t gpu_milli() const { return static_cast<std::int64_t>(instances) * milli_each; }
   [[nodiscard]] std::int64_t vram_bytes() const { return static_cast<std::int64_t>(instances) * vram_each; }
@@ -55,6 +62,13 @@ BOOST_DESCRIBE_STRUCT(Ask,
                        time,
                        spend,
                        labels,
-                       gpus))
+                       gpus,
+                       nodes,
+                       profile,
+                       simulated,
+                       cpu_milli,
+                       memory_bytes,
+                       retries,
+                       retry_backoff))
 
 }  // namespace tranche::wire

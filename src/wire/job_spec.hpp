@@ -257,7 +257,8 @@ struct Fields<JobSpec> {
       FieldDoc{"sku", "A shape the operator defined: small, medium, large."},
       FieldDoc{"units", "What there is to do: {frames: 1..240}."},
       FieldDoc{"labels", "For policy, cost reports and search."},
-      FieldDoc{"infra", "local, slurm, k8s or burst/PROVIDER; empty: wherever it fits."},
+      FieldDoc{"infra",
+               "local, slurm, k8s, burst/PROVIDER or simulated; empty: wherever it fits, never simulated."},
       FieldDoc{"after", "Jobs that must have succeeded first."},
   };
   static constexpr bool kOmitDefaults = true;

@@ -6,14 +6,24 @@
 
 namespace tranche::wire {
 
-enum class JobState : std::uint8_t { kPending, kRunning, kSucceeded, kFailed, kStopped };
-BOOST_DESCRIBE_ENUM(JobState, kPending, kRunning, kSucceeded, kFailed, kStopped)
+enum class JobState : std::uint8_t {
+  kPending,
+  kRunning,
+  kSucceeded,
+  kFailed,
+  kStopped,
+  kStarting,  // Has its place; its sandbox is being made.
+  kStopping,
+  kPaused,
+};
+BOOST_DESCRIBE_ENUM(
+    JobState, kPending, kRunning, kSucceeded, kFailed, kStopped, kStarting, kStopping, kPaused)
 
 enum class Admission : std::uint8_t { kWithinQuota, kOnDemand };
 BOOST_DESCRIBE_ENUM(Admission, kWithinQuota, kOnDemand)
 
 constexpr bool is_over(JobState state) {
-  return state != JobState::kPending && state != JobState::kRunning;
+  return state == JobState::kSucceeded || state == JobState::kFailed || state == JobState::kStopped;
 }
 
 }  // namespace tranche::wire

@@ -60,6 +60,7 @@ struct Quota {
   std::optional<bool> may_burst{}, may_buy{}, may_sell{};
   OverQuota over_quota = OverQuota::kRefuse;
   PerJobLimits per_job{};
+  std::optional<bool> share_soft{};  // May meet other tenants who say so, too, on a device under the guard.
   bool operator==(const Quota&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Quota,
@@ -83,7 +84,8 @@ BOOST_DESCRIBE_STRUCT(Quota,
                        may_buy,
                        may_sell,
                        over_quota,
-                       per_job))
+                       per_job,
+                       share_soft))
 
 struct Usage {
   std::int64_t gpu_milli = 0;

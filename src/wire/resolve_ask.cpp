@@ -10,6 +10,7 @@ namespace tranche::wire {
 namespace {
 
 constexpr std::int64_t kWhole = 1000;
+constexpr std::string_view kSimulatedInfra = "simulated";
 
 std::uint32_t milli_for(std::int64_t part, std::int64_t whole) {
   const std::int64_t milli = (part * kWhole + whole - 1) / whole;
@@ -19,6 +20,7 @@ std::uint32_t milli_for(std::int64_t part, std::int64_t whole) {
 // One hardware partition: its share of the device's compute slices, and the memory that comes with it.
 void take_profile(Ask& ask, const GpuItem& item, const GpuModel* model) {
   ask.isolation = Isolation::kHard;
+  ask.profile = item.profile;
   const PartitionGeometry* geometry = model == nullptr ? nullptr : find_geometry(model->name);
   if (geometry == nullptr) return;
   const auto profile =
@@ -84,6 +86,14 @@ Result<Ask, Problem> resolve_ask(const JobSpec& job,
   ask.time = job.limits.time.value_or(Duration{});
   ask.spend = job.limits.spend.value_or(Money{});
   for (const auto& [key, value] : job.labels) ask.labels.emplace(key, value);
+  ask.nodes = job.num_nodes;
+  ask.simulated = job.infra == kSimulatedInfra;
+  ask.cpu_milli = job.resources.cpus.milli_min;
+  ask.memory_bytes = job.resources.memory.min.count;
+  if (job.retry) {
+    ask.retries = job.retry->attempts;
+    ask.retry_backoff = job.retry->backoff;
+  }
   const auto millions = model_millions(job);
   if (!millions) return refuse(millions.error());
   ask.model_millions = *millions;

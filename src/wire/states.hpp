@@ -55,8 +55,13 @@ enum class LeaseState : std::uint8_t {
   kEnded,
   kRefused,  // The agent cannot or may not act on it.
   kLost,     // Nothing of it was found after a restart.
+  kGranted,  // Decided; the agent has not been heard yet.
 };
-BOOST_DESCRIBE_ENUM(LeaseState, kAccepted, kPreparing, kRunning, kPaused, kStopping, kEnded, kRefused, kLost)
+BOOST_DESCRIBE_ENUM(
+    LeaseState, kAccepted, kPreparing, kRunning, kPaused, kStopping, kEnded, kRefused, kLost, kGranted)
+constexpr bool is_over(LeaseState state) {
+  return state == LeaseState::kEnded || state == LeaseState::kRefused || state == LeaseState::kLost;
+}
 
 // Why a lease ended. Tells the user's fault from the platform's, which decides who pays.
 enum class EndReason : std::uint8_t {

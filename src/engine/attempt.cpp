@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/attempt.hpp"
+
+#include <algorithm>
+
+#include "wire/job_spec.hpp"
+
+namespace tranche::engine {
+namespace {
+
+// Faults of the platform do not count against a job, up to a point: a job that takes every node down with it
+// must not go on for ever.
+constexpr std::uint32_t kFaultsMax = 5;
+constexpr Duration kFaultBackoff = std::chrono::seconds(5);
+constexpr Duration kBackoffMax = std::chrono::minutes(10);
+constexpr Duration kDefaultGrace = std::chrono::seconds(30);
+
+Duration backoff(Duration first, std::uint32_t times) {
+  Duration wait = first;
+  for (std::uint32_t i = 0; i < times && wait < kBackoffMax; ++i) wait *= 2;
+  return std::min(wait, kBackoffMax);
+}
+
+bool goes_on(EndReason reason) {
+  return reason == EndReason::kPreempted || reason == EndReason::kWindowClosed;
+}
+
+// How the attempt ended: the worst that any member said.
+struct Verdict {
+  EndReason reason = EndReason::kExited;
+  std::int32_t exit_code = 0;
+  std::int32_t exit_signal = 0;
+  std::string message{};
+  [[nodiscard]] bool good() const {
+    return reason == EndReason::kExited && exit_code == 0 && exit_signal == 0;
+  }
+};
+
+Verdict verdict_of(const State& state, const Job& job, const wire::LeaseReport& last) {
+  const auto as_verdict = [](const auto& end) {
+    return Verdict{end.reason, end.exit_code, end.exit_signal, end.message};
+  };
+  Verdict verdict = as_verdict(last);
+  for (const LeaseId id : job.leases) {
+    const Lease& lease = state.leases.at(id);
+    // Whoever was ended only because another member failed says nothing of the cause.
+    if (id == last.lease || lease.live() || lease.revoked) continue;
+    if (const Verdict other = as_verdict(lease); !other.good()) verdict = other;
+  }
+  return verdict;
+}
+
+Event outcome(const State& state, const Envelope& envelope, const Job& job, const wire::LeaseReport& last) {
+  const Verdict verdict = verdict_of(state, job, last);
+  const auto ended = [&](JobState how, EndReason reason) {
+    return JobEnded{.id = job.id,
+                    .owner = job.owner,
+                    .state = how,
+                    .reason = reason,
+                    .exit_code = verdict.exit_code,
+                    .exit_signal = verdict.exit_signal,
+                    .message = verdict.message};
+  };
+  if (job.stop_requested) return ended(JobState::kStopped, EndReason::kStopped);
+  if (verdict.good()) return ended(JobState::kSucceeded, EndReason::kExited);
+  const auto again = [&](Duration wait) {
+    return JobRequeued{job.id, verdict.reason, envelope.at + wait, verdict.message};
+  };
+  if (goes_on(verdict.reason)) return again(Duration{});
+  if (is_platform_fault(verdict.reason) && job.faults + 1 < kFaultsMax)
+    return again(backoff(kFaultBackoff, job.faults));
+  if (!is_platform_fault(verdict.reason) && job.attempts <= job.ask.retries)
+    return again(backoff(job.ask.retry_backoff, job.attempts - 1));
+  return ended(JobState::kFailed, verdict.reason);
+}
+
+}  // namespace
+
+LeaseRevoked revocation(
+    const State& state, const Lease& lease, EndReason reason, std::string message, JobId promised_to) {
+  const Job* job = state.job(lease.job);
+  Duration grace = kDefaultGrace;
+  if (job != nullptr) {
+    if (const auto spec = wire::from_json<wire::JobSpec>(job->spec); spec && spec->checkpoint)
+      grace = spec->checkpoint->grace;
+  }
+  return {.id = lease.id,
+          .way = RevokeWay::kCheckpoint,
+          .reason = reason,
+          .grace = grace,
+          .message = std::move(message),
+          .promised_to = promised_to};
+}
+
+Events lease_over(const State& state,
+                  const Envelope& envelope,
+                  const Lease& lease,
+                  wire::LeaseReport report,
+                  std::uint64_t link_sequence) {
+  // What the platform asked for is the reason, whatever the process made of its signal.
+  if (lease.revoked && report.reason == EndReason::kExited &&
+      !(report.exit_code == 0 && goes_on(lease.revoke_reason)))
+    report.reason = lease.revoke_reason;
+  if (lease.revoked && report.reason == EndReason::kNone) report.reason = lease.revoke_reason;
+  Events events{LeaseReported{lease.node, link_sequence, report}};
+  const Job* job = state.job(lease.job);
+  if (job == nullptr || is_over(job->state)) return events;
+  const bool clean = report.reason == EndReason::kExited && report.exit_code == 0 && report.exit_signal == 0;
+  bool others_live = false;
+  for (const LeaseId id : job->leases) {
+    if (id == lease.id) continue;
+    const Lease& other = state.leases.at(id);
+    if (!other.live()) continue;
+    others_live = true;
+    if (!clean && !other.revoked)
+      events.push_back(revocation(state, other, report.reason, "another member of its gang ended", JobId{}));
+  }
+  if (!others_live) events.push_back(outcome(state, envelope, *job, report));
+  return events;
+}
+
+void release_after_reboot(State& state, NodeId node) {
+  Capacity& capacity = *state.index.capacity;
+  const std::set<LeaseId> held = capacity.leases_on(node);
+  for (const LeaseId id : held) {
+    Lease& lease = state.leases.at(id);
+    if (lease.live() || lease.scrubbed) continue;
+    lease.scrubbed = true;
+    if (const Job* job = state.job(lease.job)) capacity.release(lease, job->ask);
+  }
+}
+
+}  // namespace tranche::engine

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What follows for a job when one of its leases ends: success, another attempt, or a verdict.
+#include <string>
+
+#include "engine/event.hpp"
+#include "engine/state.hpp"
+
+namespace tranche::engine {
+
+inline void append(Events& events, Events more) {
+  events.insert(events.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+// The report that a lease is over, and what that means for its job and the other members of its gang.
+[[nodiscard]] Events lease_over(
+    const State&, const Envelope&, const Lease&, wire::LeaseReport report, std::uint64_t link_sequence);
+
+// Tells the agent to end a lease in the way its workload asks for.
+[[nodiscard]] LeaseRevoked revocation(
+    const State&, const Lease&, EndReason reason, std::string message, JobId promised_to);
+
+// A machine that was restarted holds nothing of what it held before.
+void release_after_reboot(State&, NodeId node);
+
+}  // namespace tranche::engine

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/capacity.hpp"
+
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "engine/state.hpp"
+#include "policy/placement_value.hpp"
+#include "wire/gpu_catalog.hpp"
+
+namespace tranche::engine {
+namespace {
+
+constexpr std::int64_t kMib = 1 << 20;
+constexpr std::int32_t kModelsMax = 64;
+constexpr std::uint32_t kCpuOfPlainJob = 1000;  // A job without a GPU takes a core, unless it says otherwise.
+
+// Pools: what a node's devices may be used for. Filters: which pools a job may go to.
+constexpr policy::PoolIndex pool_of(bool soft_capable, bool simulated) {
+  return (soft_capable ? 0U : 1U) + (simulated ? 2U : 0U);
+}
+enum Filter : policy::FilterIndex { kRealSoft = 1, kReal, kSimulatedSoft, kSimulated };
+
+policy::Fleet empty_fleet() {
+  policy::Fleet fleet;
+  TRANCHE_CHECK(fleet.add_filter({0}) == kRealSoft);
+  TRANCHE_CHECK(fleet.add_filter({0, 1}) == kReal);
+  TRANCHE_CHECK(fleet.add_filter({2}) == kSimulatedSoft);
+  TRANCHE_CHECK(fleet.add_filter({2, 3}) == kSimulated);
+  return fleet;
+}
+
+policy::FilterIndex filter_of(const Ask& ask, bool shares) {
+  if (ask.simulated) return shares ? kSimulatedSoft : kSimulated;
+  return shares ? kRealSoft : kReal;
+}
+
+policy::Seconds seconds(Instant at) {
+  return std::chrono::floor<std::chrono::seconds>(at).time_since_epoch().count();
+}
+
+bool is_meant(const std::string& device_model, const std::string& asked) {
+  const wire::GpuModel* device = wire::find_gpu_model(device_model);
+  if (device == nullptr) return wire::equal_ignoring_case(device_model, asked);
+  return wire::is_meant_by(*device, asked, wire::MemoryMatch::kSame);
+}
+
+}  // namespace
+
+PartyId tenant_of(const State& state, PartyId owner) {
+  for (const Party* at = state.party(owner); at != nullptr; at = state.party(at->parent))
+    if (at->id.kind() == PartyKind::kTenant || at->parent == PartyId{}) return at->id;
+  return owner;
+}
+
+std::uint32_t trust_group(const State& state, PartyId tenant) {
+  const Party* party = state.party(tenant);
+  if (party != nullptr && party->quota.share_soft.value_or(false)) return kSharingGroup;
+  return static_cast<std::uint32_t>(tenant.value >> 3U) + 1;
+}
+
+Capacity::Capacity() : placer_(empty_fleet()) {
+  placer_.use(policy::make_value_policy(placer_.fleet()));
+}
+
+std::unique_ptr<Capacity> Capacity::rebuilt(const State& state) {
+  auto capacity = std::make_unique<Capacity>();
+  for (const auto& [id, node] : state.nodes) capacity->add_node(state, node);
+  for (const auto& [id, lease] : state.leases) {
+    const Job* job = state.job(lease.job);
+    if (!lease.live()) capacity->charge(lease);
+    if (lease.holds_slices() && job != nullptr) capacity->take(lease, job->ask);
+  }
+  for (const auto& [id, node] : state.nodes) capacity->refresh_node(state, node);
+  for (const auto& [id, job] : state.jobs)
+    if (job.state == JobState::kPending) capacity->enqueue(state, job);
+  return capacity;
+}
+
+std::int32_t Capacity::model_bit(const std::string& model) {
+  const auto next = std::min<std::int32_t>(static_cast<std::int32_t>(models_.size()), kModelsMax - 1);
+  return models_.emplace(model, next).first->second;
+}
+
+std::uint32_t Capacity::geometry_of(const DeviceFacts& facts) {
+  if (facts.profiles.empty()) return 0;
+  std::string key = facts.model;
+  std::int32_t slices = 1;
+  for (const auto& profile : facts.profiles) {
+    key += ' ' + profile.name;
+    slices = std::max<std::int32_t>(slices, profile.compute_slices);
+  }
+  if (const auto known = geometries_.find(key); known != geometries_.end()) return known->second;
+  policy::Geometry geometry;
+  for (const auto& profile : facts.profiles) {
+    const auto number =
+        profiles_.emplace(profile.name, static_cast<std::int32_t>(profiles_.size()) + 1).first->second;
+    geometry.profiles.push_back({.profile = number,
+                                 .width = profile.memory_slices,
+                                 .starts = profile.starts,
+                                 .milli = profile.compute_slices * 1000 / slices,
+                                 .vram_mib = static_cast<std::int32_t>(profile.memory.count / kMib)});
+  }
+  return geometries_.emplace(key, placer_.add_geometry(std::move(geometry))).first->second;
+}
+
+void Capacity::add_group(const Node& node, const std::vector<const Device*>& devices, std::int64_t share_of) {
+  const auto count = static_cast<std::int64_t>(devices.size());
+  policy::NodeSpec spec{.cpu_milli = std::int64_t{node.cpus} * 1000,
+                        .memory_mib = node.memory.count / kMib,
+                        .devices = static_cast<std::int32_t>(count),
+                        .pool = pool_of(true, node.simulated)};
+  if (share_of > 0) {
+    const DeviceFacts& facts = devices.front()->facts;
+    spec.cpu_milli = spec.cpu_milli * count / share_of;
+    spec.memory_mib = spec.memory_mib * count / share_of;
+    spec.model = model_bit(facts.model);
+    spec.vram_mib = static_cast<std::int32_t>(facts.vram.count / kMib);
+    spec.geometry = geometry_of(facts);
+    spec.pool = pool_of(facts.soft_capable, node.simulated);
+  }
+  Group group{.node = node.id, .index = placer_.add_node(spec)};
+  TRANCHE_CHECK(group.index == groups_.size());
+  for (const Device* device : devices) {
+    places_[device->id] = {group.index, static_cast<int>(group.devices.size())};
+    group.devices.push_back(device->id);
+  }
+  groups_by_node_[node.id].push_back(group.index);
+  groups_.push_back(std::move(group));
+  waiting_kinds_.node_freed(groups_.back().index);
+}
+
+void Capacity::add_node(const State& state, const Node& node) {
+  if (node.boot_id.empty()) return;  // Invited, never seen.
+  const std::size_t models_before = models_.size();
+  std::map<std::tuple<std::string, std::int64_t, bool>, std::vector<const Device*>> by_kind;
+  for (const DeviceId id : node.devices) {
+    const Device& device = state.devices.at(id);
+    if (!places_.contains(id))
+      by_kind[{device.facts.model, device.facts.vram.count, device.facts.soft_capable}].push_back(&device);
+  }
+  const auto total = static_cast<std::int64_t>(node.devices.size());
+  for (const auto& [key, devices] : by_kind) {
+    for (std::size_t from = 0; from < devices.size(); from += policy::kDevicesMax) {
+      const auto end = std::min<std::size_t>(devices.size(), from + policy::kDevicesMax);
+      add_group(node,
+                {devices.begin() + static_cast<std::ptrdiff_t>(from),
+                 devices.begin() + static_cast<std::ptrdiff_t>(end)},
+                total);
+    }
+  }
+  if (total == 0 && groups_of(node.id).empty()) add_group(node, {}, 0);
+  refresh_node(state, node);
+  if (models_.size() == models_before) return;
+  // A new model: whoever asked for it by name waits under another kind now.
+  const auto waiting = where_waiting_;
+  for (const auto& [id, key] : waiting) {
+    const Job* job = state.job(id);
+    if (job == nullptr || job->ask.model.empty()) continue;
+    dequeue(state, *job);
+    enqueue(state, *job);
+  }
+}
+
+void Capacity::refresh_node(const State& state, const Node& node) {
+  for (const policy::NodeIndex index : groups_of(node.id)) {
+    placer_.set_open(index, takes_work(node));
+    if (takes_work(node)) waiting_kinds_.node_freed(index);
+  }
+  for (const DeviceId id : node.devices) refresh_device(state, state.devices.at(id));
+  changed();
+}
+
+void Capacity::refresh_device(const State&, const Device& device) {
+  const auto found = places_.find(device.id);
+  if (found == places_.end()) return;
+  const auto [index, position] = found->second;
+  placer_.set_blocked(index, position, !takes_work(device.state));
+  if (takes_work(device.state)) waiting_kinds_.node_freed(index);
+  changed();
+}
+
+std::optional<policy::Shape> Capacity::shape_of(const Ask& ask, std::uint32_t group) const {
+  const std::uint32_t members = std::max(ask.nodes, 1U);
+  policy::Shape shape{.cpu_milli = ask.cpu_milli,
+                      .memory_mib = ask.memory_bytes / kMib,
+                      .devices = static_cast<std::int32_t>(ask.instances / members),
+                      .milli = static_cast<std::int32_t>(ask.milli_each)};
+  if (ask.instances == 0) {
+    shape.filter = filter_of(ask, false);
+    if (shape.cpu_milli == 0) shape.cpu_milli = kCpuOfPlainJob;
+    shape.milli = 0;
+    return shape;
+  }
+  if (ask.isolation != Isolation::kSoft && ask.profile.empty()) shape.milli = policy::kDeviceMilli;
+  if (!ask.profile.empty()) {
+    const auto profile = profiles_.find(wire::lower_case(ask.profile));
+    if (profile == profiles_.end()) return std::nullopt;
+    shape.profile = profile->second;
+  }
+  if (shape.shares()) {
+    shape.vram_mib = static_cast<std::int32_t>((ask.vram_each + kMib - 1) / kMib);
+    shape.trust_group = group;
+  }
+  shape.filter = filter_of(ask, shape.shares());
+  if (ask.model.empty()) return shape;
+  for (const auto& [model, bit] : models_)
+    if (is_meant(model, ask.model)) shape.models |= policy::ModelSet{1} << static_cast<unsigned>(bit);
+  if (shape.models == 0) return std::nullopt;
+  return shape;
+}
+
+std::optional<Place> Capacity::choose(const policy::Shape& shape) {
+  const auto placement = placer_.would_place(placer_.kind(shape));
+  if (!placement) return std::nullopt;
+  const Group& group = groups_[placement->node];
+  Place place{.node = group.node, .placement = *placement};
+  const policy::NodeSpec& spec = fleet().spec(placement->node);
+  for (std::size_t i = 0; i < group.devices.size(); ++i) {
+    if (((static_cast<unsigned>(placement->devices) >> i) & 1U) == 0) continue;
+    Slice slice{.device = group.devices[i],
+                .milli = static_cast<std::uint16_t>(shape.milli),
+                .vram = std::int64_t{shape.shares() ? shape.vram_mib : spec.vram_mib} * kMib,
+                .start = placement->slot};
+    if (shape.profile != 0) {
+      const policy::PartitionProfile* profile = fleet().geometry(spec).find(shape.profile);
+      slice.milli = static_cast<std::uint16_t>(profile->milli);
+      slice.vram = std::int64_t{profile->vram_mib} * kMib;
+    }
+    place.slices.push_back(slice);
+  }
+  return place;
+}
+
+void Capacity::take(const policy::Shape& shape, const Place& place) {
+  placer_.take(placer_.kind(shape), place.placement);
+}
+
+void Capacity::release(const policy::Shape& shape, const Place& place) {
+  placer_.release(placer_.kind(shape), place.placement, policy::Learning::kIgnore);
+}
+
+void Capacity::close(NodeId node, bool closed) {
+  for (const policy::NodeIndex index : groups_of(node)) placer_.set_open(index, !closed);
+}
+
+policy::Placement Capacity::placement_of(const Lease& lease) const {
+  policy::Placement placement;
+  if (lease.slices.empty()) {
+    const auto groups = groups_of(lease.node);
+    placement.node = groups.empty() ? policy::kNoNode : groups.front();
+    return placement;
+  }
+  for (const Slice& slice : lease.slices) {
+    const auto [index, position] = places_.at(slice.device);
+    placement.node = index;
+    placement.devices = static_cast<std::uint16_t>(placement.devices | (1U << position));
+    placement.slot = slice.start;
+  }
+  return placement;
+}
+
+policy::Shape Capacity::shape_of(const Lease& lease, const Ask& ask) const {
+  if (const auto shape = shape_of(ask, lease.trust_group)) return *shape;
+  TRANCHE_CHECK(!"a lease has a shape while its devices are known");
+  return {};
+}
+
+void Capacity::take(const Lease& lease, const Ask& ask) {
+  const policy::Placement placement = placement_of(lease);
+  leases_[lease.node].insert(lease.id);
+  if (lease.promised_to != JobId{}) promise(lease.id);
+  if (lease.live()) {
+    running_milli_[lease.tenant] += lease.gpu_milli();
+    shares_.change_rate(share_leaf(lease.tenant), lease.gpu_milli(), seconds(lease.granted));
+  }
+  placer_.take(placer_.kind(shape_of(lease, ask)), placement);
+}
+
+void Capacity::release(const Lease& lease, const Ask& ask) {
+  leases_[lease.node].erase(lease.id);
+  promising_.erase(lease.id);
+  const policy::Placement placement = placement_of(lease);
+  const policy::KindIndex kind = placer_.kind(shape_of(lease, ask));
+  placer_.release(kind, placement, policy::Learning::kCount);
+  waiting_kinds_.node_freed(placement.node);
+  changed();
+}
+
+void Capacity::ended(const Lease& lease, Instant at) {
+  running_milli_[lease.tenant] -= lease.gpu_milli();
+  shares_.change_rate(share_leaf(lease.tenant), -lease.gpu_milli(), seconds(at));
+  changed();
+}
+
+void Capacity::charge(const Lease& lease) {
+  const auto held = std::chrono::floor<std::chrono::seconds>(lease.ended - lease.granted).count();
+  shares_.charge(share_leaf(lease.tenant), lease.gpu_milli() * held, seconds(lease.ended));
+}
+
+policy::ShareNode Capacity::share_leaf(PartyId tenant) {
+  const auto found = share_leaves_.find(tenant);
+  if (found != share_leaves_.end()) return found->second;
+  return share_leaves_.emplace(tenant, shares_.add(policy::FairShareTree::kRoot, 1)).first->second;
+}
+
+std::map<PartyId, std::int32_t> Capacity::ranks(Instant now) const {
+  const std::vector<std::int32_t> by_leaf = shares_.ranks(seconds(now));
+  std::map<PartyId, std::int32_t> ranks;
+  for (const auto& [tenant, leaf] : share_leaves_) ranks[tenant] = by_leaf[static_cast<std::size_t>(leaf)];
+  return ranks;
+}
+
+std::int64_t Capacity::running_milli(PartyId tenant) const {
+  const auto found = running_milli_.find(tenant);
+  return found == running_milli_.end() ? 0 : found->second;
+}
+
+const std::set<LeaseId>& Capacity::leases_on(NodeId node) const {
+  static const std::set<LeaseId> kNone;
+  const auto found = leases_.find(node);
+  return found == leases_.end() ? kNone : found->second;
+}
+
+const std::vector<policy::NodeIndex>& Capacity::groups_of(NodeId node) const {
+  static const std::vector<policy::NodeIndex> kNone;
+  const auto found = groups_by_node_.find(node);
+  return found == groups_by_node_.end() ? kNone : found->second;
+}
+
+}  // namespace tranche::engine

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Where could work go? The placement policy over the devices of the journal: a memo, rebuilt from the state
+// at any time and outside its hash.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "engine/job.hpp"
+#include "engine/lease.hpp"
+#include "engine/node.hpp"
+#include "policy/fair_share.hpp"
+#include "policy/placement_placer.hpp"
+#include "policy/placement_waiting.hpp"
+
+namespace tranche::engine {
+
+struct State;
+
+// Tenants meet in `soft` only when both agreed; all who did are one group, everybody else is his own.
+constexpr std::uint32_t kSharingGroup = 0;
+[[nodiscard]] std::uint32_t trust_group(const State&, PartyId tenant);
+[[nodiscard]] PartyId tenant_of(const State&, PartyId owner);  // The party itself when it has none above.
+
+struct Place {
+  NodeId node{};
+  policy::Placement placement{};
+  std::vector<Slice> slices{};
+};
+
+constexpr policy::KindIndex kNoKind = 0xFFFFFFFFU;  // Nothing connected could be meant.
+
+// Whose turn, and what it takes.
+struct WaitingKey {
+  std::int32_t tier = 0;  // 100 - priority.
+  PartyId tenant{};
+  policy::KindIndex kind = 0;
+  auto operator<=>(const WaitingKey&) const = default;
+};
+
+class Capacity {
+ public:
+  Capacity();
+  static std::unique_ptr<Capacity> rebuilt(const State&);
+
+  void add_node(const State&, const Node&);  // Also when it came back with other devices.
+  void refresh_node(const State&, const Node&);
+  void refresh_device(const State&, const Device&);
+
+  void take(const Lease&, const Ask&);
+  void ended(const Lease&, Instant at);    // It runs no more; its slices may still have to be wiped.
+  void release(const Lease&, const Ask&);  // Its slices are free.
+  void charge(const Lease&);  // Of a lease that ended long ago: its use still counts for fair share.
+
+  void promise(LeaseId lease) { promising_.insert(lease); }  // Its end is for somebody.
+  [[nodiscard]] const std::set<LeaseId>& promising() const { return promising_; }
+
+  void enqueue(const State&, const Job&);
+  void dequeue(const State&, const Job&);
+
+  // The shape of one member of the job; nothing when no connected device could be meant.
+  [[nodiscard]] std::optional<policy::Shape> shape_of(const Ask&, std::uint32_t trust_group) const;
+  [[nodiscard]] std::optional<Place> choose(const policy::Shape& shape);
+  // Tentative: taken in a pass, given back at its end, and then taken by the event that says so.
+  void take(const policy::Shape& shape, const Place& place);
+  void release(const policy::Shape& shape, const Place& place);
+  void close(NodeId node, bool closed);  // For a pass: kept for somebody.
+
+  [[nodiscard]] const policy::Fleet& fleet() const { return placer_.fleet(); }
+  [[nodiscard]] policy::WaitingKinds& waiting_kinds() { return waiting_kinds_; }
+  [[nodiscard]] const std::map<WaitingKey, std::set<JobId>>& waiting() const { return waiting_; }
+  [[nodiscard]] policy::KindIndex kind(const policy::Shape& shape) { return placer_.kind(shape); }
+  [[nodiscard]] std::map<PartyId, std::int32_t> ranks(Instant now) const;
+  [[nodiscard]] std::int64_t running_milli(PartyId tenant) const;
+  [[nodiscard]] const std::set<LeaseId>& leases_on(NodeId node) const;
+  [[nodiscard]] const std::vector<policy::NodeIndex>& groups_of(NodeId node) const;
+  [[nodiscard]] NodeId node_of(policy::NodeIndex index) const { return groups_[index].node; }
+  [[nodiscard]] policy::Placement placement_of(const Lease& lease) const;
+  // Of a lease whose slices are taken.
+  [[nodiscard]] policy::Shape shape_of(const Lease&, const Ask&) const;
+  [[nodiscard]] bool empty() const { return groups_.empty(); }
+
+  // Whether a pass could decide anything that the last one could not.
+  [[nodiscard]] bool due(Instant now) const;
+  void passed(Instant now);
+  void changed() { dirty_ = true; }
+
+ private:
+  struct Group {  // Devices of one kind in one node: what placement calls a node.
+    NodeId node{};
+    policy::NodeIndex index = policy::kNoNode;
+    std::vector<DeviceId> devices{};
+  };
+  [[nodiscard]] std::int32_t model_bit(const std::string& model);
+  [[nodiscard]] std::uint32_t geometry_of(const DeviceFacts& facts);
+  void add_group(const Node& node, const std::vector<const Device*>& devices, std::int64_t share_of);
+  policy::ShareNode share_leaf(PartyId tenant);
+
+  policy::Placer placer_;
+  policy::WaitingKinds waiting_kinds_;
+  std::vector<Group> groups_;  // By NodeIndex.
+  std::map<NodeId, std::vector<policy::NodeIndex>> groups_by_node_;
+  std::map<DeviceId, std::pair<policy::NodeIndex, int>> places_;
+  std::map<std::string, std::int32_t> models_;
+  std::map<std::string, std::uint32_t> geometries_;
+  std::map<std::string, std::int32_t> profiles_;  // Numbers that Shape::profile names.
+  std::map<NodeId, std::set<LeaseId>> leases_;
+  std::set<LeaseId> promising_;
+  std::map<PartyId, std::int64_t> running_milli_;
+  std::map<WaitingKey, std::set<JobId>> waiting_;
+  std::map<JobId, WaitingKey> where_waiting_;
+  std::multimap<Instant, JobId> delayed_;
+  policy::FairShareTree shares_;
+  std::map<PartyId, policy::ShareNode> share_leaves_;
+  bool dirty_ = true;
+  Instant last_pass_{};
+};
+
+}  // namespace tranche::engine

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who waits, for what, and since when a pass could help.
+#include "engine/capacity.hpp"
+#include "engine/state.hpp"
+
+namespace tranche::engine {
+
+void Capacity::enqueue(const State& state, const Job& job) {
+  WaitingKey key{.tier = 100 - job.ask.priority, .tenant = tenant_of(state, job.owner), .kind = kNoKind};
+  if (const auto shape = shape_of(job.ask, trust_group(state, key.tenant))) {
+    key.kind = placer_.kind(*shape);
+    placer_.arrived(key.kind);
+    waiting_kinds_.wait(key.kind, *shape);
+  }
+  waiting_[key].insert(job.id);
+  where_waiting_[job.id] = key;
+  if (job.not_before > state.now) delayed_.emplace(job.not_before, job.id);
+  static_cast<void>(share_leaf(key.tenant));
+  changed();
+}
+
+void Capacity::dequeue(const State&, const Job& job) {
+  const auto where = where_waiting_.find(job.id);
+  if (where == where_waiting_.end()) return;
+  const auto queue = waiting_.find(where->second);
+  queue->second.erase(job.id);
+  if (queue->second.empty()) waiting_.erase(queue);
+  if (where->second.kind != kNoKind) waiting_kinds_.leave(where->second.kind);
+  where_waiting_.erase(where);
+  std::erase_if(delayed_, [&](const auto& entry) { return entry.second == job.id; });
+}
+
+bool Capacity::due(Instant now) const {
+  if (waiting_.empty() || groups_.empty()) return false;
+  const auto next = delayed_.upper_bound(last_pass_);
+  return dirty_ || (next != delayed_.end() && next->first <= now);
+}
+
+void Capacity::passed(Instant now) {
+  dirty_ = false;
+  last_pass_ = now;
+}
+
+}  // namespace tranche::engine

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/lease.hpp"
+
+#include <algorithm>
+
+#include "engine/attempt.hpp"
+#include "engine/decide.hpp"
+
+namespace tranche::engine {
+namespace {
+
+// A message of the link counts once, and only from the node whose lease it is.
+bool is_new(const Node& node, std::uint64_t sequence) {
+  return sequence == 0 || sequence > node.received;
+}
+
+void note_received(State& state, NodeId id, std::uint64_t sequence) {
+  Node& node = state.nodes.at(id);
+  node.received = std::max(node.received, sequence);
+}
+
+Refusal stale_epoch(const wire::LeaseReport& report) {
+  return {.reason = Reason::kStale,
+          .rule = "epoch",
+          .message = text(report.lease) + " is not, or no longer, a lease of this node",
+          .fix = "end what runs under it"};
+}
+
+JobState job_state(LeaseState state) {
+  switch (state) {
+    case LeaseState::kRunning:
+      return JobState::kRunning;
+    case LeaseState::kPaused:
+      return JobState::kPaused;
+    case LeaseState::kStopping:
+      return JobState::kStopping;
+    default:
+      return JobState::kStarting;
+  }
+}
+
+}  // namespace
+
+void apply(State& state, const Envelope& envelope, const LeaseGranted& event) {
+  Job& job = state.jobs.at(event.job);
+  Lease lease{.id = event.id,
+              .job = event.job,
+              .attempt = event.attempt,
+              .rank = event.rank,
+              .node = event.node,
+              .epoch = event.epoch,
+              .owner = event.owner,
+              .tenant = event.tenant,
+              .isolation = event.isolation,
+              .trust_group = event.trust_group,
+              .slices = event.slices,
+              .granted = envelope.at};
+  Capacity& capacity = *state.index.capacity;
+  if (event.rank == 0) {
+    capacity.dequeue(state, job);
+    job.leases.clear();
+    job.attempts = event.attempt;
+    job.state = JobState::kStarting;
+    job.started = {};
+  }
+  job.leases.push_back(event.id);
+  job.version = state.sequence;
+  capacity.take(lease, job.ask);
+  state.next_lease = std::max(state.next_lease, event.id.value + 1);
+  state.leases.emplace_hint(state.leases.end(), event.id, std::move(lease));
+}
+
+void apply(State& state, const Envelope&, const LeaseRevoked& event) {
+  Lease& lease = state.leases.at(event.id);
+  lease.revoked = true;
+  lease.revoke_reason = event.reason;
+  lease.promised_to = event.promised_to;
+  if (event.promised_to != JobId{}) state.index.capacity->promise(event.id);
+  if (const auto job = state.jobs.find(lease.job); job != state.jobs.end() && !is_over(job->second.state)) {
+    job->second.state = JobState::kStopping;
+    job->second.version = state.sequence;
+  }
+}
+
+Decision decide(const State& state, const Envelope& envelope, const ReportLease& command) {
+  const Node* node = state.node(command.node);
+  if (node == nullptr) return refuse(not_found());
+  if (!is_new(*node, command.sequence)) return Events{};
+  const Lease* lease = state.lease(command.report.lease);
+  if (lease == nullptr || lease->node != node->id || lease->epoch != command.report.epoch || !lease->live())
+    return refuse(stale_epoch(command.report));
+  if (wire::is_over(command.report.state))
+    return lease_over(state, envelope, *lease, command.report, command.sequence);
+  return Events{LeaseReported{node->id, command.sequence, command.report}};
+}
+
+void apply(State& state, const Envelope& envelope, const LeaseReported& event) {
+  note_received(state, event.node, event.sequence);
+  Lease& lease = state.leases.at(event.report.lease);
+  const bool was_running = lease.started != Instant{};
+  lease.state = event.report.state;
+  if (event.report.checkpoint) lease.checkpoint = *event.report.checkpoint;
+  if (lease.state == LeaseState::kRunning && !was_running) lease.started = envelope.at;
+  const auto found = state.jobs.find(lease.job);
+  if (lease.live()) {
+    if (found == state.jobs.end() || is_over(found->second.state)) return;
+    Job& job = found->second;
+    if (job.state != JobState::kStopping) job.state = job_state(lease.state);
+    if (lease.state == LeaseState::kRunning && job.started == Instant{}) job.started = envelope.at;
+    job.version = state.sequence;
+    return;
+  }
+  lease.ended = envelope.at;
+  lease.reason = event.report.reason;
+  lease.exit_code = event.report.exit_code;
+  lease.exit_signal = event.report.exit_signal;
+  lease.message = event.report.message;
+  Capacity& capacity = *state.index.capacity;
+  capacity.ended(lease, envelope.at);
+  // Without a device there is nothing to wipe; a refused lease never touched one.
+  if (lease.slices.empty() || lease.state == LeaseState::kRefused) lease.scrubbed = true;
+  if (lease.scrubbed && found != state.jobs.end()) capacity.release(lease, found->second.ask);
+}
+
+Decision decide(const State& state, const Envelope&, const ReportMeters& command) {
+  const Node* node = state.node(command.node);
+  if (node == nullptr) return refuse(not_found());
+  if (!is_new(*node, command.sequence)) return Events{};
+  UsageMetered metered{node->id, command.sequence, {}};
+  for (const wire::MeterRecord& record : command.records) {
+    const Lease* lease = state.lease(record.lease);
+    if (lease != nullptr && lease->node == node->id && lease->epoch == record.epoch &&
+        record.from <= record.to)
+      metered.records.push_back(record);
+  }
+  return Events{std::move(metered)};
+}
+
+void apply(State& state, const Envelope&, const UsageMetered& event) {
+  note_received(state, event.node, event.sequence);
+  for (const wire::MeterRecord& record : event.records) {
+    LeaseUse& use = state.leases.at(record.lease).use;
+    if (record.sequence <= use.sequence) continue;
+    use.sequence = record.sequence;
+    use.until = std::max(use.until, record.to);
+    use.device_nanoseconds += record.device_nanoseconds;
+    use.vram_byte_seconds += record.vram_byte_seconds;
+    use.energy_millijoules += record.energy_millijoules;
+    use.copied_bytes += record.copied_bytes;
+    use.network_bytes += record.network_bytes;
+  }
+}
+
+Decision decide(const State& state, const Envelope&, const KeepReceipts& command) {
+  const Node* node = state.node(command.node);
+  if (node == nullptr) return refuse(not_found());
+  if (!is_new(*node, command.sequence)) return Events{};
+  return Events{ReceiptsKept{node->id, command.sequence, command.receipts}};
+}
+
+void apply(State& state, const Envelope&, const ReceiptsKept& event) {
+  note_received(state, event.node, event.sequence);
+  for (const wire::ScrubReceipt& receipt : event.receipts.scrubs) {
+    const auto found = state.leases.find(receipt.lease);
+    if (found == state.leases.end() || found->second.node != event.node) continue;
+    Lease& lease = found->second;
+    if (lease.live() || lease.scrubbed || receipt.nonzero_bytes != 0) continue;
+    lease.scrubbed = true;
+    if (const Job* job = state.job(lease.job)) state.index.capacity->release(lease, job->ask);
+  }
+}
+
+Decision decide(const State& state, const Envelope&, const NoteHealth& command) {
+  const Node* node = state.node(command.node);
+  if (node == nullptr) return refuse(not_found());
+  if (!is_new(*node, command.sequence)) return Events{};
+  HealthSignalled signalled{node->id, command.sequence, {}, command.signal};
+  for (const DeviceId id : node->devices)
+    if (state.devices.at(id).facts.uuid == command.signal.uuid) signalled.device = id;
+  return Events{std::move(signalled)};
+}
+
+void apply(State& state, const Envelope&, const HealthSignalled& event) {
+  note_received(state, event.node, event.sequence);
+}
+
+void apply(State& state, const Envelope&, const JobRequeued& event) {
+  Job& job = state.jobs.at(event.id);
+  job.state = JobState::kPending;
+  job.reason = event.reason;
+  job.message = event.message;
+  job.not_before = event.not_before;
+  job.faults += is_platform_fault(event.reason);
+  job.version = state.sequence;
+  state.index.capacity->enqueue(state, job);
+}
+
+void apply(State& state, const Envelope&, const JobStopRequested& event) {
+  Job& job = state.jobs.at(event.id);
+  job.stop_requested = true;
+  job.state = JobState::kStopping;
+  job.version = state.sequence;
+}
+
+}  // namespace tranche::engine

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Leases: a job's right to slices of a node's devices, handed to that node's agent. At most one of a job's
+// attempt and rank is ever live.
+#include <boost/describe/class.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/time.hpp"
+#include "wire/agent_message.hpp"
+#include "wire/ask.hpp"
+#include "wire/states.hpp"
+
+namespace tranche::engine {
+
+using wire::EndReason;
+using wire::Isolation;
+using wire::LeaseState;
+using wire::RevokeWay;
+
+struct Slice {
+  DeviceId device{};
+  std::uint16_t milli = 0;
+  std::int64_t vram = 0;
+  std::uint8_t start = 0;  // Of a hardware partition.
+};
+BOOST_DESCRIBE_STRUCT(Slice, (), (device, milli, vram, start))
+
+// What the meters of a lease have summed up to.
+struct LeaseUse {
+  std::uint64_t sequence = 0;  // Of the last record counted.
+  Instant until{};
+  std::int64_t device_nanoseconds = 0;
+  std::int64_t vram_byte_seconds = 0;
+  std::int64_t energy_millijoules = 0;
+  std::int64_t copied_bytes = 0;
+  std::int64_t network_bytes = 0;
+};
+BOOST_DESCRIBE_STRUCT(
+    LeaseUse,
+    (),
+    (sequence, until, device_nanoseconds, vram_byte_seconds, energy_millijoules, copied_bytes, network_bytes))
+
+struct Lease {
+  LeaseId id{};
+  JobId job{};
+  std::uint32_t attempt = 1;
+  std::uint32_t rank = 0;
+  NodeId node{};
+  std::uint64_t epoch = 0;  // Higher than that of any lease granted before.
+  PartyId owner{};
+  PartyId tenant{};
+  LeaseState state = LeaseState::kGranted;
+  Isolation isolation = Isolation::kSoft;
+  std::uint32_t trust_group = 0;  // Whom it shares a device with; see capacity.hpp.
+  std::vector<Slice> slices{};
+  bool scrubbed = false;  // The wipe after its end was proven; until then its slices stay taken.
+  bool revoked = false;
+  EndReason revoke_reason = EndReason::kNone;
+  JobId promised_to{};  // Who waits for what its end will free.
+  Instant granted{};
+  Instant started{};
+  Instant ended{};
+  EndReason reason = EndReason::kNone;
+  std::int32_t exit_code = 0;
+  std::int32_t exit_signal = 0;
+  std::string message{};
+  Instant checkpoint{};
+  LeaseUse use{};
+
+  [[nodiscard]] bool live() const { return !wire::is_over(state); }
+  // Whether its slices are still its own: while it lives, and after that until they are clean.
+  [[nodiscard]] bool holds_slices() const { return live() || (!scrubbed && !slices.empty()); }
+  [[nodiscard]] std::int64_t gpu_milli() const {
+    std::int64_t sum = 0;
+    for (const Slice& slice : slices) sum += slice.milli;
+    return sum;
+  }
+};
+BOOST_DESCRIBE_STRUCT(Lease,
+                      (),
+                      (id,
+                       job,
+                       attempt,
+                       rank,
+                       node,
+                       epoch,
+                       owner,
+                       tenant,
+                       state,
+                       isolation,
+                       trust_group,
+                       slices,
+                       scrubbed,
+                       revoked,
+                       revoke_reason,
+                       promised_to,
+                       granted,
+                       started,
+                       ended,
+                       reason,
+                       exit_code,
+                       exit_signal,
+                       message,
+                       checkpoint,
+                       use))
+
+struct LeaseGranted {
+  LeaseId id{};
+  JobId job{};
+  std::uint32_t attempt = 1;
+  std::uint32_t rank = 0;
+  NodeId node{};
+  std::uint64_t epoch = 0;
+  PartyId owner{};
+  PartyId tenant{};
+  Isolation isolation = Isolation::kSoft;
+  std::uint32_t trust_group = 0;
+  std::vector<Slice> slices{};
+  std::string why{};  // The reason of the place, for people.
+};
+BOOST_DESCRIBE_STRUCT(
+    LeaseGranted,
+    (),
+    (id, job, attempt, rank, node, epoch, owner, tenant, isolation, trust_group, slices, why))
+
+struct LeaseRevoked {  // The agent is told; the lease ends when it reports so.
+  LeaseId id{};
+  RevokeWay way = RevokeWay::kCheckpoint;
+  EndReason reason = EndReason::kStopped;
+  Duration grace{};
+  std::string message{};
+  JobId promised_to{};
+};
+BOOST_DESCRIBE_STRUCT(LeaseRevoked, (), (id, way, reason, grace, message, promised_to))
+
+struct ReportLease {
+  NodeId node{};
+  std::uint64_t sequence = 0;  // Of the link; zero: the server's own finding.
+  wire::LeaseReport report{};
+};
+struct LeaseReported {
+  NodeId node{};
+  std::uint64_t sequence = 0;
+  wire::LeaseReport report{};
+};
+BOOST_DESCRIBE_STRUCT(LeaseReported, (), (node, sequence, report))
+
+struct ReportMeters {
+  NodeId node{};
+  std::uint64_t sequence = 0;
+  std::vector<wire::MeterRecord> records{};
+};
+struct UsageMetered {
+  NodeId node{};
+  std::uint64_t sequence = 0;
+  std::vector<wire::MeterRecord> records{};
+};
+BOOST_DESCRIBE_STRUCT(UsageMetered, (), (node, sequence, records))
+
+struct KeepReceipts {
+  NodeId node{};
+  std::uint64_t sequence = 0;
+  wire::Receipts receipts{};
+};
+struct ReceiptsKept {
+  NodeId node{};
+  std::uint64_t sequence = 0;
+  wire::Receipts receipts{};
+};
+BOOST_DESCRIBE_STRUCT(ReceiptsKept, (), (node, sequence, receipts))
+
+struct NoteHealth {
+  NodeId node{};
+  std::uint64_t sequence = 0;
+  wire::HealthSignal signal{};
+};
+struct HealthSignalled {
+  NodeId node{};
+  std::uint64_t sequence = 0;
+  DeviceId device{};  // Zero: the node.
+  wire::HealthSignal signal{};
+};
+BOOST_DESCRIBE_STRUCT(HealthSignalled, (), (node, sequence, device, signal))
+
+struct JobRequeued {  // Goes back to waiting, after a preemption or a fault that was not its own.
+  JobId id{};
+  EndReason reason = EndReason::kNone;
+  Instant not_before{};
+  std::string message{};
+};
+BOOST_DESCRIBE_STRUCT(JobRequeued, (), (id, reason, not_before, message))
+
+struct JobStopRequested {
+  JobId id{};
+};
+BOOST_DESCRIBE_STRUCT(JobStopRequested, (), (id))
+
+struct Schedule {};  // Somebody waits and something changed.
+
+}  // namespace tranche::engine

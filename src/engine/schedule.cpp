@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/schedule.hpp"
+
+#include <algorithm>
+#include <queue>
+
+#include "engine/decide.hpp"
+#include "engine/preempt.hpp"
+
+namespace tranche::engine {
+namespace {
+
+constexpr int kDecisionsMax = 256;
+constexpr int kReclaimsMax = 8;
+constexpr Duration kAgedAfter = std::chrono::hours(48);
+constexpr Instant kFarFuture = Instant::max();
+
+// The place of a waiting job in the one order. Whoever something is being freed for goes first, then who has
+// waited too long; then priority, fair share, and the order of submission.
+struct Turn {
+  std::int32_t tier = 0;
+  std::int32_t rank = 0;
+  JobId job{};
+  WaitingKey key{};
+  [[nodiscard]] auto order() const { return std::tuple(tier, rank, job); }
+  bool operator>(const Turn& other) const { return order() > other.order(); }
+};
+constexpr std::int32_t kPromisedTier = -2;
+constexpr std::int32_t kAgedTier = -1;
+
+class Pass {
+ public:
+  Pass(const State& state, const Envelope& envelope)
+      : state_(state), envelope_(envelope), capacity_(*state.index.capacity) {}
+
+  Events run() {
+    find_promises();
+    collect();
+    while (!turns_.empty() && decisions_ < kDecisionsMax) {
+      const Turn turn = turns_.top();
+      turns_.pop();
+      offer(turn);
+    }
+    const bool more = decisions_ >= kDecisionsMax;
+    undo();
+    capacity_.passed(envelope_.at);
+    if (more) capacity_.changed();
+    return std::move(events_);
+  }
+
+ private:
+  struct Taken {
+    policy::Shape shape{};
+    Place place{};
+  };
+
+  // Leases that are ending for somebody: their nodes are kept for him.
+  void find_promises() {
+    for (const LeaseId id : capacity_.promising()) {
+      const Lease& lease = state_.leases.at(id);
+      const Job* job = state_.job(lease.promised_to);
+      if (job == nullptr || job->state != JobState::kPending) continue;
+      promised_[lease.promised_to].insert(lease.node);
+    }
+  }
+
+  void collect() {
+    static_cast<void>(capacity_.waiting_kinds().revive(capacity_.fleet()));
+    ranks_ = capacity_.ranks(envelope_.at);
+    for (const auto& [key, jobs] : capacity_.waiting()) push_next(key, jobs.begin(), jobs);
+  }
+
+  using Jobs = std::set<JobId>;
+  void push_next(const WaitingKey& key, Jobs::const_iterator from, const Jobs& jobs) {
+    for (; from != jobs.end(); ++from) {
+      const Job& job = state_.jobs.at(*from);
+      if (job.not_before > envelope_.at) continue;
+      if (key.kind == kNoKind || !capacity_.waiting_kinds().may_fit(key.kind)) {
+        if (!may_reclaim(key, job)) return;  // Hopeless for all of this kind.
+      }
+      Turn turn{.tier = key.tier, .rank = ranks_[key.tenant], .job = *from, .key = key};
+      if (envelope_.at - job.submitted >= kAgedAfter) turn.tier = kAgedTier;
+      if (promised_.contains(*from)) turn.tier = kPromisedTier;
+      turns_.push(turn);
+      return;
+    }
+  }
+  void push_after(const Turn& turn) {
+    const auto queue = capacity_.waiting().find(turn.key);
+    if (queue != capacity_.waiting().end())
+      push_next(turn.key, queue->second.upper_bound(turn.job), queue->second);
+  }
+
+  [[nodiscard]] bool may_reclaim(const WaitingKey& key, const Job& job) const {
+    return key.kind != kNoKind && reclaims_ < kReclaimsMax && !promised_.contains(job.id) &&
+           !tried_.contains(key.kind) && job.ask.instances > 0;
+  }
+
+  void offer(const Turn& turn) {
+    const Job& job = state_.jobs.at(turn.job);
+    const PartyId tenant = turn.key.tenant;
+    const auto shape = capacity_.shape_of(job.ask, trust_group(state_, tenant));
+    if (!shape) return push_after(turn);
+    if (capacity_.waiting_kinds().may_fit(turn.key.kind)) {
+      if (start(job, tenant, *shape)) return push_after(turn);
+      // Refused by a promise to somebody else, it may fit as soon as that is kept.
+      if (!was_closed_) capacity_.waiting_kinds().refused(turn.key.kind);
+    }
+    if (may_reclaim(turn.key, job)) {
+      tried_.insert(turn.key.kind);
+      reclaim(job, tenant, *shape);
+    }
+    if (!reserved_) reserve(job, *shape);
+    push_after(turn);
+  }
+
+  // All members of the gang, or none.
+  bool start(const Job& job, PartyId tenant, const policy::Shape& shape) {
+    const std::uint32_t members = std::max(job.ask.nodes, 1U);
+    std::vector<Place> places;
+    for (std::uint32_t rank = 0; rank < members; ++rank) {
+      auto place = choose(job, shape);
+      if (!place) break;
+      capacity_.take(shape, *place);
+      places.push_back(std::move(*place));
+    }
+    if (places.size() < members) {
+      for (const Place& place : places) capacity_.release(shape, place);
+      return false;
+    }
+    for (std::uint32_t rank = 0; rank < members; ++rank) grant(job, tenant, rank, shape, places[rank]);
+    decisions_ += static_cast<int>(members);
+    return true;
+  }
+
+  // Nodes kept for others are closed to this job while it looks.
+  std::optional<Place> choose(const Job& job, const policy::Shape& shape) {
+    std::set<NodeId> closed;
+    for (const auto& [owner, nodes] : promised_)
+      if (owner != job.id) closed.insert(nodes.begin(), nodes.end());
+    const bool ends_in_time =
+        job.ask.time > Duration{} && reserved_ && envelope_.at + job.ask.time <= reserved_->at;
+    if (reserved_ && reserved_->job != job.id && !ends_in_time) closed.insert(reserved_->node);
+    was_closed_ = !closed.empty();
+    for (const NodeId node : closed)
+      if (takes_work(state_.nodes.at(node))) capacity_.close(node, true);
+    auto place = capacity_.choose(shape);
+    for (const NodeId node : closed)
+      if (takes_work(state_.nodes.at(node))) capacity_.close(node, false);
+    return place;
+  }
+
+  void grant(
+      const Job& job, PartyId tenant, std::uint32_t rank, const policy::Shape& shape, const Place& place) {
+    taken_.push_back({shape, place});
+    ++leases_;
+    events_.push_back(LeaseGranted{.id = {state_.next_lease + leases_ - 1},
+                                   .job = job.id,
+                                   .attempt = job.attempts + 1,
+                                   .rank = rank,
+                                   .node = place.node,
+                                   .epoch = (state_.sequence + 1) * kDecisionsMax * 2 + leases_,
+                                   .owner = job.owner,
+                                   .tenant = tenant,
+                                   .isolation = job.ask.isolation,
+                                   .trust_group = trust_group(state_, tenant),
+                                   .slices = place.slices,
+                                   .why = reason_of(job, tenant)});
+    started_milli_[tenant] += shape.gpu_milli();
+  }
+
+  [[nodiscard]] std::string reason_of(const Job& job, PartyId tenant) const {
+    if (promised_.contains(job.id)) return "what it waited for was freed";
+    const auto started = started_milli_.find(tenant);
+    const std::int64_t already = started == started_milli_.end() ? 0 : started->second;
+    if (within_guarantee(state_, tenant, already + job.ask.gpu_milli())) return "within its guarantee";
+    return "idle capacity";
+  }
+
+  // The job's own right, or its rank above work that may be stopped, brings capacity back.
+  void reclaim(const Job& job, PartyId tenant, const policy::Shape& shape) {
+    if (job.ask.nodes > 1) return;
+    const auto started = started_milli_.find(tenant);
+    const std::int64_t already = started == started_milli_.end() ? 0 : started->second;
+    const Claimant claimant{.job = job.id,
+                            .tenant = tenant,
+                            .priority = job.ask.priority,
+                            .entitled = within_guarantee(state_, tenant, already + job.ask.gpu_milli())};
+    const auto plan = cheapest_victims(state_, envelope_.at, claimant, shape);
+    if (!plan) return;
+    ++reclaims_;
+    for (const LeaseId id : plan->victims) {
+      const Lease& lease = state_.leases.at(id);
+      const Job& victim = state_.jobs.at(lease.job);
+      for (const LeaseId member : victim.leases) {
+        const Lease& other = state_.leases.at(member);
+        if (other.live() && !other.revoked)
+          events_.push_back(revocation_for(state_, other, claimant, plan->why));
+      }
+    }
+    promised_[job.id].insert(plan->node);
+    decisions_ += static_cast<int>(plan->victims.size());
+  }
+
+  // The first that must wait is promised a node: others use it only if they are gone by then.
+  void reserve(const Job& job, const policy::Shape& shape) {
+    Reservation best{.job = job.id, .at = kFarFuture};
+    for (const auto& [id, node] : state_.nodes) {
+      if (!takes_work(node)) continue;
+      const auto at = free_at(node, shape);
+      if (at && *at < best.at) {
+        best.at = *at;
+        best.node = id;
+      }
+    }
+    if (best.node != NodeId{}) reserved_ = best;
+  }
+
+  [[nodiscard]] std::optional<Instant> free_at(const Node& node, const policy::Shape& shape) const {
+    std::vector<std::pair<Instant, const Lease*>> ends;
+    for (const LeaseId id : capacity_.leases_on(node.id)) {
+      const Lease& lease = state_.leases.at(id);
+      ends.emplace_back(expected_end(state_, lease), &lease);
+    }
+    std::sort(ends.begin(), ends.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.first, a.second->id) < std::pair(b.first, b.second->id);
+    });
+    for (const policy::NodeIndex index : capacity_.groups_of(node.id)) {
+      if (!capacity_.fleet().type_allows(capacity_.fleet().spec(index), shape)) continue;
+      policy::NodeState after = capacity_.fleet().node(index);
+      for (const auto& [at, lease] : ends) {
+        const policy::Placement placement = capacity_.placement_of(*lease);
+        if (placement.node != index) continue;
+        const Job* job = state_.job(lease->job);
+        if (job == nullptr) continue;
+        capacity_.fleet().release_from(after, capacity_.shape_of(*lease, job->ask), placement);
+        if (capacity_.fleet().state_fits(after, shape)) return at;
+      }
+    }
+    return std::nullopt;
+  }
+
+  void undo() {
+    for (auto taken = taken_.rbegin(); taken != taken_.rend(); ++taken)
+      capacity_.release(taken->shape, taken->place);
+  }
+
+  struct Reservation {
+    JobId job{};
+    NodeId node{};
+    Instant at{};
+  };
+
+  const State& state_;
+  const Envelope& envelope_;
+  Capacity& capacity_;
+  std::map<PartyId, std::int32_t> ranks_;
+  std::map<JobId, std::set<NodeId>> promised_;
+  std::set<policy::KindIndex> tried_;
+  std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
+  std::map<PartyId, std::int64_t> started_milli_;
+  std::vector<Taken> taken_;
+  std::optional<Reservation> reserved_;
+  Events events_;
+  std::uint64_t leases_ = 0;
+  bool was_closed_ = false;
+  int decisions_ = 0;
+  int reclaims_ = 0;
+};
+
+}  // namespace
+
+bool schedule_due(const State& state, Instant now) {
+  return state.index.capacity->due(now);
+}
+
+bool within_guarantee(const State& state, PartyId tenant, std::int64_t gpu_milli) {
+  const Party* party = state.party(tenant);
+  if (party == nullptr || !party->quota.gpu_milli.guaranteed) return false;
+  return state.index.capacity->running_milli(tenant) + gpu_milli <= *party->quota.gpu_milli.guaranteed;
+}
+
+Instant expected_end(const State& state, const Lease& lease) {
+  if (!lease.live()) return state.now;  // Being wiped.
+  const Job* job = state.job(lease.job);
+  if (job == nullptr || job->ask.time == Duration{}) return kFarFuture;
+  return std::max(lease.started == Instant{} ? lease.granted : lease.started, lease.granted) + job->ask.time;
+}
+
+Decision decide(const State& state, const Envelope& envelope, const Schedule&) {
+  return Pass(state, envelope).run();
+}
+
+}  // namespace tranche::engine
