@@ -20,9 +20,9 @@ ALLOWS = {
     "capacity_owner": {"view", "capacity"},
 }
 OWN = {"view", "view_job", "stop", "token"}  # What everyone may do with himself.
-PUBLIC = {"healthz", "readyz", "openapi", "job_schema", "login"}
+PUBLIC = {"healthz", "readyz", "openapi", "job_schema", "login", "join_node"}
 ANYONE = {"whoami", "ping", "list_skus", "show_settings", "list_roles", "list_tenants", "list_subscribers", "list_users",
-          "list_service_accounts", "list_jobs", "follow_events"}  # Lists show what one may see; tested for leaks.
+          "list_service_accounts", "list_jobs", "follow_events", "list_nodes", "list_devices"}  # Lists show what one may see; tested for leaks.
 
 # operationId -> (right needed, at whose node, request for a target)
 TARGETED = {
@@ -51,6 +51,11 @@ TARGETED = {
     "show_job": ("job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}", None)),
     "stop_job": ("stop_job", "job", lambda t: ("POST", f"/v1/jobs/{t.id}/stop", {})),
     "job_why": ("job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}/why", None)),
+    "job_logs": ("job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}/logs", None)),
+    "add_node": ("capacity", "unit", lambda t: ("POST", "/v1/nodes", {"name": "!", "owner": t.id})),
+    "show_node": ("see", "node", lambda t: ("GET", f"/v1/nodes/{t.id}", None)),
+    "change_node": ("capacity", "node", lambda t: ("PATCH", f"/v1/nodes/{t.id}", {"cordoned": True})),
+    "remove_node": ("capacity", "node", lambda t: ("DELETE", f"/v1/nodes/{t.id}", None)),
     "create_tenant": ("manage", "root", lambda t: ("POST", "/v1/tenants", {"name": "!"})),
     "set_sku": ("platform", "root", lambda t: ("PUT", "/v1/skus/small", {"gpu_milli": 250})),
     "change_settings": ("platform", "root", lambda t: ("PUT", "/v1/settings", {})),
@@ -99,6 +104,11 @@ class World:
 
     def job_of(self, path):
         answer = Client(self.operator.port, self.tokens[path]).post("/v1/jobs", {**JOB, "name": f"canary {path}"})
+        assert answer.status == 201, answer
+        return answer.json["id"]
+
+    def node_of(self, unit):
+        answer = self.operator.post("/v1/nodes", {"name": "node-" + unit.replace("/", "-"), "owner": unit})
         assert answer.status == 201, answer
         return answer.json["id"]
 
@@ -153,7 +163,7 @@ def targets_for(world, kind, actor_path):
     if actor_path in world.targets and actor_path.startswith("acme/red/"):
         homes["own"] = actor_path
     missing = {"party": "usr_00ZZZZ", "unit": "sub_00ZZZZ", "tenant": "ten_00ZZZZ", "service": "svc_00ZZZZ",
-               "job": "job_00ZZZZ", "token": "tok_00ZZZZ"}
+               "job": "job_00ZZZZ", "token": "tok_00ZZZZ", "node": "node_00ZZZZ"}
     if kind == "root":
         return [("root", "platform", Target("platform", "platform"))]
     out = []
@@ -163,6 +173,9 @@ def targets_for(world, kind, actor_path):
         elif kind == "unit":
             unit = "/".join(path.split("/")[:2])
             out.append((what, unit, Target(world.targets[unit], unit, world.targets[f"{unit}/bob"])))
+        elif kind == "node":
+            unit = "/".join(path.split("/")[:2])
+            out.append((what, unit, Target(world.node_of(unit), unit)))
         elif kind == "tenant":
             tenant = path.split("/")[0]
             out.append((what, tenant, Target(world.targets[tenant], tenant)))
@@ -243,13 +256,14 @@ def lists_show_nothing_foreign():
         world = World(operator)
         for path in ("blue/red/ana", "acme/red/ana"):
             world.job_of(path)
-        foreign = [identity for path, identity in world.targets.items() if path.startswith("blue")] + ["canary blue"]
+            world.node_of("/".join(path.split("/")[:2]))
+        foreign = [identity for path, identity in world.targets.items() if path.startswith("blue")] + ["canary blue", "node-blue"]
         for role, actor in world.actors.items():
             if role in ("anonymous", "platform_owner"):
                 continue
             client = Client(platform.port, world.tokens[actor[0]])
             for url in ("/v1/tenants", "/v1/subscribers", "/v1/users?limit=1000", "/v1/service-accounts", "/v1/jobs", "/v1/roles",
-                        "/v1/tokens", "/v1/audit?limit=1000", "/v1/quotas/platform", "/metrics"):
+                        "/v1/tokens", "/v1/audit?limit=1000", "/v1/quotas/platform", "/metrics", "/v1/nodes", "/v1/devices"):
                 body = client.get(url).body
                 for text in foreign:
                     assert text not in body, f"{role} finds {text} in {url}"

@@ -126,8 +126,14 @@ Api::Api(server::Loop& loop, ApiOptions options)
       sealer_(options_.seal_key),
       events_(loop),
       catalogue_(std::make_shared<Catalogue>()) {
-  for (auto* make :
-       {&party_routes, &access_routes, &quota_routes, &job_routes, &audit_routes, &system_routes}) {
+  for (auto* make : {&party_routes,
+                     &access_routes,
+                     &quota_routes,
+                     &job_routes,
+                     &node_routes,
+                     &log_routes,
+                     &audit_routes,
+                     &system_routes}) {
     for (Route& route : make()) routes_.push_back(std::move(route));
   }
   for (const Route& route : routes_) by_depth_[segments(route.path).size()].push_back(&route);
@@ -142,6 +148,12 @@ Api::Api(server::Loop& loop, ApiOptions options)
 void Api::follow(const server::Durable& durable) {
   events_.publish(durable);
   for (const engine::Event& event : *durable.events) {
+    if (const auto* ended = std::get_if<engine::JobEnded>(&event)) {
+      const std::lock_guard lock(job_followers_mutex_);
+      const auto [from, to] = job_followers_.equal_range(ended->id);
+      for (auto at = from; at != to; ++at) at->second(true);
+      job_followers_.erase(from, to);
+    }
     if (!std::holds_alternative<engine::SkuSet>(event) &&
         !std::holds_alternative<engine::SettingsChanged>(event))
       continue;
@@ -157,6 +169,13 @@ std::shared_ptr<const Catalogue> Api::catalogue() const {
 
 void Api::pulse() {
   events_.pulse();
+  const std::lock_guard lock(job_followers_mutex_);
+  std::erase_if(job_followers_, [](const auto& entry) { return !entry.second(false); });
+}
+
+void Api::follow_until_over(JobId job, std::function<bool(bool)> follower) {
+  const std::lock_guard lock(job_followers_mutex_);
+  job_followers_.emplace(job, std::move(follower));
 }
 
 std::string Api::next_request_id() {

@@ -19,9 +19,16 @@
 #include "base/result.hpp"
 #include "engine/access.hpp"
 #include "engine/event.hpp"
+#include "server/agent_hub.hpp"
+#include "server/log_store.hpp"
 #include "server/loop.hpp"
 
 namespace tranche::api {
+
+struct AgentAddress {  // Where machines join.
+  std::string url{};
+  std::string ca_pin{};
+};
 
 struct ApiOptions {
   std::string version{};
@@ -29,6 +36,9 @@ struct ApiOptions {
   std::filesystem::path console{};  // Static files; empty: none.
   std::uint64_t seed = 0;           // Of request ids.
   Sealer::Key seal_key{};           // For secrets of jobs.
+  server::AgentHub* hub = nullptr;
+  server::LogStore* logs = nullptr;
+  AgentAddress agents{};
 };
 
 // SKUs and settings as of the last record, for the network's threads.
@@ -68,6 +78,8 @@ class Api {
   void with_party(Call call, std::string name, WithParty then);
   // Goes on beside the network and the engine, for what takes long; 503 when too much of that waits.
   void later(Call call, UniqueFunction<void(Call)> then);
+  // Calls again with true once the job has ended, and with false now and then: false ends it.
+  void follow_until_over(JobId job, std::function<bool(bool over)> follower);
   void note_denial(Envelope envelope, std::string action, wire::Refusal refusal);
 
  private:
@@ -85,6 +97,8 @@ class Api {
   EventFeed events_;
   AuthLimiter limiter_;
   std::atomic<std::uint64_t> requests_ = 0;
+  std::mutex job_followers_mutex_;
+  std::multimap<JobId, std::function<bool(bool)>> job_followers_;
   mutable std::mutex catalogue_mutex_;
   std::shared_ptr<const Catalogue> catalogue_;
   Worker worker_;  // Last: ends before what its tasks use.

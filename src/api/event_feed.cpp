@@ -30,6 +30,20 @@ engine::Action needed(const engine::Event& event) {
     Action operator()(const engine::RoleRevoked&) const { return Action::kViewParty; }
     Action operator()(const engine::QuotaSet&) const { return Action::kViewParty; }
     Action operator()(const engine::RulesSet&) const { return Action::kViewParty; }
+    Action operator()(const engine::NodeAdded&) const { return Action::kManageCapacity; }
+    Action operator()(const engine::NodeInvitationUsed&) const { return Action::kManageCapacity; }
+    Action operator()(const engine::NodeReported&) const { return Action::kManageCapacity; }
+    Action operator()(const engine::NodeStateChanged&) const { return Action::kManageCapacity; }
+    Action operator()(const engine::NodeChanged&) const { return Action::kManageCapacity; }
+    Action operator()(const engine::DeviceStateChanged&) const { return Action::kManageCapacity; }
+    Action operator()(const engine::LeaseGranted&) const { return Action::kViewJob; }
+    Action operator()(const engine::LeaseRevoked&) const { return Action::kViewJob; }
+    Action operator()(const engine::LeaseReported&) const { return Action::kViewJob; }
+    Action operator()(const engine::UsageMetered&) const { return Action::kManageCapacity; }
+    Action operator()(const engine::ReceiptsKept&) const { return Action::kManageCapacity; }
+    Action operator()(const engine::HealthSignalled&) const { return Action::kManageCapacity; }
+    Action operator()(const engine::JobRequeued&) const { return Action::kViewJob; }
+    Action operator()(const engine::JobStopRequested&) const { return Action::kViewJob; }
   };
   return std::visit(Needed{}, event);
 }

@@ -64,7 +64,8 @@ void submit(Api& api, Call call) {
                           .name = event.name,
                           .ask = event.ask};
     net::Response response =
-        versioned(json(view_of(job, engine::path_of(*outcome.state, job.owner)), 201), outcome.sequence);
+        versioned(json(view_of(*outcome.state, job, engine::path_of(*outcome.state, job.owner)), 201),
+                  outcome.sequence);
     response.headers.emplace_back("Location", "/v1/jobs/" + text(job.id));
     return response;
   };
@@ -118,7 +119,7 @@ void list(Api& api, Call call) {
                auto path = paths.find(job.owner);
                if (path == paths.end())
                  path = paths.emplace(job.owner, engine::path_of(state, job.owner)).first;
-               out.items.push_back(view_of(job, path->second));
+               out.items.push_back(view_of(state, job, path->second));
              }
              return json(out);
            });
@@ -130,12 +131,7 @@ void show(Api& api, Call call) {
            [id](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
              const engine::Job* job = state.job(id);
              if (job == nullptr || !engine::can_see(state, actor, *job)) return refuse(engine::not_found());
-             return versioned(json(wire::JobDetail{.job = view_of(*job, engine::path_of(state, job->owner)),
-                                                   .ask = job->ask,
-                                                   .hold = job->hold,
-                                                   .version = job->version,
-                                                   .spec = {job->spec.empty() ? "{}" : job->spec}}),
-                              job->version);
+             return versioned(json(detail_of(state, *job)), job->version);
            });
 }
 
@@ -154,7 +150,8 @@ void stop(Api& api, Call call) {
   api.run(std::move(call), engine::StopJob{id}, [id](const server::Outcome& outcome) {
     const engine::Job* job = outcome.state->job(id);
     if (job == nullptr) return no_content();  // Asked again long after: it has been forgotten.
-    return versioned(json(view_of(*job, engine::path_of(*outcome.state, job->owner))), job->version);
+    return versioned(json(view_of(*outcome.state, *job, engine::path_of(*outcome.state, job->owner))),
+                     job->version);
   });
 }
 

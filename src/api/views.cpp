@@ -1,21 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/views.hpp"
 
+#include "engine/why.hpp"
+#include "wire/fields.hpp"
+
 namespace tranche::api {
 namespace {
 
-std::string reason_of(const engine::Job& job) {
-  switch (job.state) {
-    case wire::JobState::kPending:
-      return "no capacity connected";
-    case wire::JobState::kStopped:
+// What a person wants to know of an end at first sight.
+std::string end_of(const engine::Job& job) {
+  using wire::EndReason;
+  switch (job.reason) {
+    case EndReason::kStopped:
       return "stopped by request";
-    case wire::JobState::kRunning:
-    case wire::JobState::kSucceeded:
-    case wire::JobState::kFailed:
-      break;
+    case EndReason::kExited:
+      if (job.exit_signal != 0) return "signal " + std::to_string(job.exit_signal);
+      return job.exit_code == 0 ? "" : "exit " + std::to_string(job.exit_code);
+    case EndReason::kNone:
+      return {};
+    default:
+      return job.message.empty() ? std::string(wire::name_of(job.reason)) : job.message;
   }
-  return {};
+}
+
+std::string reason_of(const engine::State& state, const engine::Job& job) {
+  if (is_over(job.state)) return end_of(job);
+  if (job.state != wire::JobState::kPending) return {};
+  return engine::wait_summary(state, job);
+}
+
+std::optional<Instant> known(Instant at) {
+  return at == Instant{} ? std::nullopt : std::optional(at);
+}
+
+wire::LeaseView view_of(const engine::State& state, const engine::Lease& lease) {
+  const engine::Node& node = state.nodes.at(lease.node);
+  wire::LeaseView view{.id = lease.id,
+                       .attempt = lease.attempt,
+                       .rank = lease.rank,
+                       .node = node.name,
+                       .simulated = node.simulated,
+                       .state = lease.state,
+                       .granted = lease.granted,
+                       .started = known(lease.started),
+                       .ended = known(lease.ended),
+                       .reason = lease.reason,
+                       .exit_code = lease.exit_code,
+                       .exit_signal = lease.exit_signal,
+                       .message = lease.message,
+                       .device_nanoseconds = lease.use.device_nanoseconds,
+                       .vram_byte_seconds = lease.use.vram_byte_seconds};
+  for (const engine::Slice& slice : lease.slices) {
+    const engine::DeviceFacts& facts = state.devices.at(slice.device).facts;
+    view.slices.push_back({slice.device, facts.uuid, facts.model, slice.milli, {slice.vram}});
+  }
+  return view;
 }
 
 }  // namespace
@@ -43,18 +82,42 @@ wire::TokenView view_of(const engine::State& state, const engine::Token& token) 
           .revoked = token.revoked};
 }
 
-wire::JobView view_of(const engine::Job& job, std::string owner_path) {
-  return {.id = job.id,
-          .name = job.name,
-          .owner = std::move(owner_path),
-          .state = job.state,
-          .reason = reason_of(job),
-          .kind = job.ask.kind,
-          .gpus = job.ask.gpus,
-          .priority = job.ask.priority,
-          .admission = job.admission,
-          .submitted = job.submitted,
-          .ended = job.ended == Instant{} ? std::nullopt : std::optional(job.ended)};
+wire::JobView view_of(const engine::State& state, const engine::Job& job, std::string owner_path) {
+  wire::JobView view{.id = job.id,
+                     .name = job.name,
+                     .owner = std::move(owner_path),
+                     .state = job.state,
+                     .reason = reason_of(state, job),
+                     .kind = job.ask.kind,
+                     .gpus = job.ask.gpus,
+                     .priority = job.ask.priority,
+                     .admission = job.admission,
+                     .submitted = job.submitted,
+                     .ended = known(job.ended),
+                     .started = known(job.started)};
+  if (job.leases.empty() || job.state == wire::JobState::kPending) return view;
+  if (const engine::Lease* lease = state.lease(job.leases.front())) {
+    const engine::Node& node = state.nodes.at(lease->node);
+    view.node = node.name;
+    view.simulated = node.simulated;
+  }
+  return view;
+}
+
+wire::JobDetail detail_of(const engine::State& state, const engine::Job& job) {
+  wire::JobDetail detail{.job = view_of(state, job, engine::path_of(state, job.owner)),
+                         .ask = job.ask,
+                         .hold = job.hold,
+                         .version = job.version,
+                         .spec = {job.spec.empty() ? "{}" : job.spec},
+                         .attempts = job.attempts,
+                         .end_reason = job.reason,
+                         .exit_code = job.exit_code,
+                         .exit_signal = job.exit_signal,
+                         .message = job.message};
+  for (const LeaseId id : job.leases)
+    if (const engine::Lease* lease = state.lease(id)) detail.leases.push_back(view_of(state, *lease));
+  return detail;
 }
 
 wire::QuotaView quota_view(const engine::State& state, const engine::Party& party) {

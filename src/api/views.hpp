@@ -12,7 +12,8 @@ namespace tranche::api {
 
 [[nodiscard]] wire::PartyView view_of(const engine::State&, const engine::Party&);
 [[nodiscard]] wire::TokenView view_of(const engine::State&, const engine::Token&);
-[[nodiscard]] wire::JobView view_of(const engine::Job&, std::string owner_path);
+[[nodiscard]] wire::JobView view_of(const engine::State&, const engine::Job&, std::string owner_path);
+[[nodiscard]] wire::JobDetail detail_of(const engine::State&, const engine::Job&);
 [[nodiscard]] wire::QuotaView quota_view(const engine::State&, const engine::Party&);
 [[nodiscard]] wire::RulesView rules_view(const engine::State&, const engine::Party&);
 

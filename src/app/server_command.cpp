@@ -17,12 +17,15 @@
 #include "api/api.hpp"
 #include "api/secrets.hpp"
 #include "app/commands.hpp"
+#include "app/embedded_agent.hpp"
 #include "app/log.hpp"
 #include "app/server_files.hpp"
 #include "cli/output.hpp"
 #include "journal/failpoint.hpp"
 #include "journal/verify.hpp"
 #include "net/server.hpp"
+#include "server/agent_hub.hpp"
+#include "server/log_store.hpp"
 #include "server/loop.hpp"
 
 namespace tranche::app {
@@ -31,6 +34,8 @@ namespace {
 struct ServerFlags {
   std::filesystem::path data{};
   std::string listen = "127.0.0.1:7878";
+  std::string agents{};
+  bool with_agent = false;  // `tranche up`: this machine is its first node.
   std::filesystem::path port_file{};
   std::filesystem::path certificate{}, key{};
   std::filesystem::path console{};
@@ -54,11 +59,16 @@ sigset_t block_signals() {
   return set;
 }
 
-void wait_for_signal(const sigset_t& set, api::Api& api, const std::atomic<bool>& ended) {
-  constexpr timespec kPulse{.tv_sec = 5, .tv_nsec = 0};
-  while (!ended) {
+void wait_for_signal(const sigset_t& set,
+                     api::Api& api,
+                     server::AgentHub& hub,
+                     const std::atomic<bool>& ended) {
+  constexpr timespec kPulse{.tv_sec = 1, .tv_nsec = 0};
+  constexpr int kApiEvery = 5;
+  for (int pulse = 0; !ended; ++pulse) {
     if (sigtimedwait(&set, nullptr, &kPulse) > 0) return;
-    api.pulse();
+    hub.pulse();
+    if (pulse % kApiEvery == 0) api.pulse();
   }
 }
 
@@ -93,21 +103,26 @@ api::Sealer::Key seal_key(const std::filesystem::path& data) {
   return key;
 }
 
-net::ServerOptions server_options(const ServerFlags& flags) {
-  const auto colon = flags.listen.rfind(':');
+net::ServerOptions listen_options(const std::string& flag, const std::string& listen) {
+  const auto colon = listen.rfind(':');
   if (colon == std::string::npos)
-    throw CLI::ValidationError("--listen", "write ADDRESS:PORT, for example 127.0.0.1:7878");
+    throw CLI::ValidationError(flag, "write ADDRESS:PORT, for example 127.0.0.1:7878");
   net::ServerOptions options;
-  options.address = flags.listen.substr(0, colon);
+  options.address = listen.substr(0, colon);
   if (options.address.starts_with('[') && options.address.ends_with(']')) {
     options.address = options.address.substr(1, options.address.size() - 2);
   }
-  const std::string port = flags.listen.substr(colon + 1);
+  const std::string port = listen.substr(colon + 1);
   char* end = nullptr;
   const unsigned long number = std::strtoul(port.c_str(), &end, 10);
   if (port.empty() || *end != '\0' || number > 65'535)
-    throw CLI::ValidationError("--listen", "'" + port + "' is no port");
+    throw CLI::ValidationError(flag, "'" + port + "' is no port");
   options.port = static_cast<std::uint16_t>(number);
+  return options;
+}
+
+net::ServerOptions server_options(const ServerFlags& flags, const net::CertificateAuthority& authority) {
+  net::ServerOptions options = listen_options("--listen", flags.listen);
   const bool loopback =
       options.address.starts_with("127.") || options.address == "::1" || options.address == "localhost";
   if (!flags.certificate.empty()) {
@@ -116,8 +131,49 @@ net::ServerOptions server_options(const ServerFlags& flags) {
     tls.key_pem = read_file(flags.key);
     options.tls = std::move(tls);
   } else if (!loopback) {
-    options.tls = own_certificate(flags.data, options.address);
+    options.tls = own_certificate(authority, options.address);
   }
+  return options;
+}
+
+// Agents have an address of their own: there, machines prove who they are with certificates of ours.
+net::ServerOptions agent_options(const ServerFlags& flags, const net::CertificateAuthority& authority) {
+  net::ServerOptions options = listen_options("--listen", flags.listen);
+  if (flags.agents.empty()) {
+    if (options.port != 0) ++options.port;
+  } else {
+    options = listen_options("--agents", flags.agents);
+  }
+  options.tls = own_certificate(authority, options.address);
+  options.tls->client_ca_pem = authority.certificate_pem();
+  options.tls->client_certificates = net::ClientCertificates::kOptional;
+  return options;
+}
+
+// The embedded agent is invited in the operator's name; one that has joined before needs no invitation.
+EmbeddedAgentOptions invite_this_machine(server::Loop& loop,
+                                         const ServerFlags& flags,
+                                         const api::AgentAddress& where) {
+  EmbeddedAgentOptions options{
+      .data = flags.data / "agent", .server = where.url, .name = local_node_name(), .ca_pin = where.ca_pin};
+  if (has_joined(options.data)) return options;
+  std::string operator_secret = read_file(flags.data / "operator.token");
+  while (!operator_secret.empty() && operator_secret.back() == '\n') operator_secret.pop_back();
+  const auto known = loop.tokens().find(operator_secret);
+  if (!known)
+    throw std::runtime_error("the operator's token was revoked; invite this machine: tranche node add");
+  options.token = api::new_token_secret();
+  std::promise<std::string> done;
+  loop.submit({.actor = known->party, .token = known->token, .origin = "local"},
+              engine::AddNode{.name = options.name,
+                              .invitation = server::TokenDirectory::hash(options.token),
+                              .expires_in = std::chrono::hours(1)},
+              [&](const server::Outcome& outcome) {
+                if (outcome.fault != server::Fault::kNone) return done.set_value("it could not be written");
+                done.set_value(outcome.refusal == nullptr ? "" : outcome.refusal->message);
+              });
+  if (const std::string problem = done.get_future().get(); !problem.empty())
+    throw std::runtime_error("this machine could not be invited: " + problem);
   return options;
 }
 
@@ -145,6 +201,16 @@ class BackgroundVerification {
   std::thread thread_;
 };
 
+api::AgentAddress address_of_agents(const ServerFlags& flags,
+                                    std::uint16_t port,
+                                    const net::CertificateAuthority& authority) {
+  const std::string& listen = flags.agents.empty() ? flags.listen : flags.agents;
+  std::string host = listen.substr(0, listen.rfind(':'));
+  if (host == "0.0.0.0" || host == "[::]") host = local_node_name();
+  return {.url = "https://" + host + ':' + std::to_string(port),
+          .ca_pin = "sha256:" + net::describe_certificate(authority.certificate_pem()).fingerprint};
+}
+
 int serve(const ServerFlags& flags) {
   if (sodium_init() < 0) throw std::runtime_error("libsodium could not be started");
   const sigset_t signals = block_signals();
@@ -166,17 +232,40 @@ int serve(const ServerFlags& flags) {
   options.on_fatal = fatal;
   server::Loop loop(std::move(options));
   const bool first_start = loop.fresh();
-  api::Api api(loop,
-               {.version = TRANCHE_VERSION,
-                .folder = flags.data,
-                .console = flags.console,
-                .seed = randombytes_random(),
-                .seal_key = seal_key(flags.data)});
-  net::Server server(server_options(flags), [&](net::Request&& request, net::Reply reply) {
+  const auto authority = std::make_shared<const net::CertificateAuthority>(own_authority(flags.data));
+  const api::Sealer::Key key = seal_key(flags.data);
+  server::LogStore logs(flags.data / "logs");
+  server::HubOptions hub_options{.authority = authority};
+  hub_options.unseal = [sealer = api::Sealer(key)](const std::string& sealed) {
+    return sealer.open(sealed).value_or("");
+  };
+  hub_options.log = [&](const std::string& line) { log.info(line); };
+  server::AgentHub hub(loop, logs, std::move(hub_options));
+  std::unique_ptr<api::Api> edge;
+  net::Server agents(agent_options(flags, *authority), [&](net::Request&& request, net::Reply reply) {
+    if (request.path == "/v1/agent/link") return hub.accept(std::move(request), std::move(reply));
+    if (request.path == "/v1/nodes/join") return edge->handle(std::move(request), std::move(reply));
+    reply.send(
+        {.status = 404, .content_type = "text/plain", .body = "this address is for agents\n", .headers = {}});
+  });
+  const api::AgentAddress agent_address = address_of_agents(flags, agents.port(), *authority);
+  edge = std::make_unique<api::Api>(loop,
+                                    api::ApiOptions{.version = TRANCHE_VERSION,
+                                                    .folder = flags.data,
+                                                    .console = flags.console,
+                                                    .seed = randombytes_random(),
+                                                    .seal_key = key,
+                                                    .hub = &hub,
+                                                    .logs = &logs,
+                                                    .agents = agent_address});
+  api::Api& api = *edge;
+  net::Server server(server_options(flags, *authority), [&](net::Request&& request, net::Reply reply) {
     api.handle(std::move(request), std::move(reply));
   });
   loop.start();
   if (first_start) found_platform(loop, flags);
+  hub.start();
+  agents.start();
   server.start();
   if (!flags.port_file.empty()) write_private_file(flags.port_file, std::to_string(server.port()) + '\n');
   const auto address = flags.listen.substr(0, flags.listen.rfind(':'));
@@ -188,12 +277,19 @@ int serve(const ServerFlags& flags) {
     log.info("first start: the operator's token is in " + (flags.data / "operator.token").string());
   {
     const BackgroundVerification verification(loop, fatal);
-    wait_for_signal(signals, api, ended);
+    std::unique_ptr<EmbeddedAgent> agent;
+    if (flags.with_agent)
+      agent = std::make_unique<EmbeddedAgent>(invite_this_machine(loop, flags, agent_address));
+    wait_for_signal(signals, api, hub, ended);
     log.info("ending: finishing what is in flight");
+    agent.reset();
     server.drain(std::chrono::seconds(10));
   }
+  hub.close();
+  agents.drain(std::chrono::seconds(2));
   loop.stop();
   server.stop();
+  agents.stop();
   log.info("ended");
   return status;
 }
@@ -203,6 +299,8 @@ void add_flags(CLI::App& command, const std::shared_ptr<ServerFlags>& flags) {
       ->capture_default_str();
   command.add_option("--listen", flags->listen, "ADDRESS:PORT; port 0 takes a free one")
       ->capture_default_str();
+  command.add_option(
+      "--agents", flags->agents, "ADDRESS:PORT for machines that join; default: the port after --listen");
   command.add_option("--port-file", flags->port_file, "Write the port here once it is open");
   auto* certificate =
       command.add_option("--tls-cert", flags->certificate, "PEM certificate chain; default: of our own CA");
@@ -238,7 +336,12 @@ void add_server_commands(CLI::App& root, int& status) {
   CLI::App* up = root.add_subcommand("up", "Run the whole platform on this machine, for this machine");
   up->footer("Example:\n  tranche up\n  tranche up --data ./data --listen 127.0.0.1:0");
   add_flags(*up, embedded);
-  up->callback([embedded, &status] { status = serve(*embedded); });
+  const auto alone = std::make_shared<bool>(false);
+  up->add_flag("--no-agent", *alone, "Only the control plane; this machine brings no capacity");
+  up->callback([embedded, alone, &status] {
+    embedded->with_agent = !*alone;
+    status = serve(*embedded);
+  });
 }
 
 }  // namespace tranche::app

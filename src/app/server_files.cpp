@@ -12,8 +12,6 @@
 #include <unistd.h>
 #include <vector>
 
-#include "net/certificate_authority.hpp"
-
 namespace tranche::app {
 
 std::string read_file(const std::filesystem::path& path) {
@@ -36,20 +34,24 @@ void write_private_file(const std::filesystem::path& path, const std::string& co
   std::filesystem::rename(temporary, path);
 }
 
-net::TlsServerOptions own_certificate(const std::filesystem::path& data, const std::string& address) {
+namespace {
+using Days = std::chrono::duration<int, std::ratio<86'400>>;
+}
+
+net::CertificateAuthority own_authority(const std::filesystem::path& data) {
   const std::filesystem::path folder = data / "tls";
   std::filesystem::create_directories(folder);
   std::filesystem::permissions(folder, std::filesystem::perms::owner_all);
-  using Days = std::chrono::duration<int, std::ratio<86'400>>;
-  const auto authority = [&] {
-    if (std::filesystem::exists(folder / "ca.key")) {
-      return net::CertificateAuthority::load({read_file(folder / "ca.pem"), read_file(folder / "ca.key")});
-    }
-    auto made = net::CertificateAuthority::make("Tranche CA", net::Validity::lasting(Days(3650)));
-    write_private_file(folder / "ca.key", made.identity().key_pem);
-    write_private_file(folder / "ca.pem", made.certificate_pem());
-    return made;
-  }();
+  if (std::filesystem::exists(folder / "ca.key"))
+    return net::CertificateAuthority::load({read_file(folder / "ca.pem"), read_file(folder / "ca.key")});
+  auto made = net::CertificateAuthority::make("Tranche CA", net::Validity::lasting(Days(3650)));
+  write_private_file(folder / "ca.key", made.identity().key_pem);
+  write_private_file(folder / "ca.pem", made.certificate_pem());
+  return made;
+}
+
+net::TlsServerOptions own_certificate(const net::CertificateAuthority& authority,
+                                      const std::string& address) {
   // Made anew at every start: a server that is restarted once a year never shows one that has run out.
   std::vector<std::string> names{address, "localhost", "127.0.0.1"};
   std::array<char, 256> host{};

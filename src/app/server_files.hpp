@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "net/certificate_authority.hpp"
 #include "net/tls.hpp"
 
 namespace tranche::app {
@@ -11,8 +12,10 @@ namespace tranche::app {
 [[nodiscard]] std::string read_file(const std::filesystem::path& path);
 // Mode 0600, replaced as a whole.
 void write_private_file(const std::filesystem::path& path, const std::string& content);
-// A certificate for `address` from the data folder's own CA; both are made when missing.
-[[nodiscard]] net::TlsServerOptions own_certificate(const std::filesystem::path& data,
+// The data folder's own CA; made when missing.
+[[nodiscard]] net::CertificateAuthority own_authority(const std::filesystem::path& data);
+// A certificate for `address` from that CA.
+[[nodiscard]] net::TlsServerOptions own_certificate(const net::CertificateAuthority& authority,
                                                     const std::string& address);
 
 }  // namespace tranche::app

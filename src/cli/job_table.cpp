@@ -22,6 +22,7 @@ JobTable::JobTable(Instant now, Show most)
               {"GPUS"},
               {"PRIO", Align::kRight},
               {"AGE", Align::kRight},
+              {"NODE"},
               {"REASON"},
               {"ADMISSION", Align::kLeft, Show::kWide},
               {"SUBMITTED", Align::kLeft, Show::kWide},
@@ -37,6 +38,7 @@ void JobTable::add(const JobView& job) {
               job.gpus.empty() ? std::string_view("-") : std::string_view(job.gpus),
               std::to_string(job.priority),
               age_text(now_ - job.submitted),
+              job.simulated ? "SIM " + job.node : job.node,
               job.reason,
               wide ? wire::name_of(job.admission) : std::string_view(),
               wide ? text(job.submitted) : std::string(),
@@ -102,7 +104,22 @@ std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
   }
   line("labels", labels);
   line("submitted", local_time_text(job.submitted) + " (" + age_text(now - job.submitted) + " ago)");
+  line("started", job.started ? local_time_text(*job.started) : "");
   line("ended", job.ended ? local_time_text(*job.ended) : "");
+  if (is_over(job.state) && detail.attempts > 0)
+    line("exit",
+         detail.exit_signal != 0 ? "signal " + std::to_string(detail.exit_signal)
+                                 : std::to_string(detail.exit_code));
+  line("message", detail.message);
+  if (detail.attempts > 1) line("attempts", std::to_string(detail.attempts));
+  for (const wire::LeaseView& lease : detail.leases) {
+    std::string where = (lease.simulated ? "SIMULATED node " : "node ") + lease.node;
+    for (const wire::SliceView& slice : lease.slices)
+      where += ", " + (slice.model.empty() ? slice.uuid : slice.model) + " " + gpus_text(slice.milli) +
+               " GPU " + text(slice.vram);
+    line(lease.rank == 0 ? "runs on" : "", where + " (" + std::string(wire::name_of(lease.state)) + ")");
+    if (lease.device_nanoseconds > 0) line("device time", text(Duration{lease.device_nanoseconds / 1000}));
+  }
   return out;
 }
 

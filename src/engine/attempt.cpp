@@ -64,7 +64,7 @@ Event outcome(const State& state, const Envelope& envelope, const Job& job, cons
   if (job.stop_requested) return ended(JobState::kStopped, EndReason::kStopped);
   if (verdict.good()) return ended(JobState::kSucceeded, EndReason::kExited);
   const auto again = [&](Duration wait) {
-    return JobRequeued{job.id, verdict.reason, envelope.at + wait, verdict.message};
+    return JobRequeued{job.id, verdict.reason, envelope.at + wait, verdict.message, job.owner};
   };
   if (goes_on(verdict.reason)) return again(Duration{});
   if (is_platform_fault(verdict.reason) && job.faults + 1 < kFaultsMax)
@@ -89,7 +89,8 @@ LeaseRevoked revocation(
           .reason = reason,
           .grace = grace,
           .message = std::move(message),
-          .promised_to = promised_to};
+          .promised_to = promised_to,
+          .owner = lease.owner};
 }
 
 Events lease_over(const State& state,
@@ -102,7 +103,7 @@ Events lease_over(const State& state,
       !(report.exit_code == 0 && goes_on(lease.revoke_reason)))
     report.reason = lease.revoke_reason;
   if (lease.revoked && report.reason == EndReason::kNone) report.reason = lease.revoke_reason;
-  Events events{LeaseReported{lease.node, link_sequence, report}};
+  Events events{LeaseReported{lease.node, link_sequence, report, lease.owner}};
   const Job* job = state.job(lease.job);
   if (job == nullptr || is_over(job->state)) return events;
   const bool clean = report.reason == EndReason::kExited && report.exit_code == 0 && report.exit_signal == 0;

@@ -62,6 +62,10 @@ class Capacity {
 
   void enqueue(const State&, const Job&);
   void dequeue(const State&, const Job&);
+  [[nodiscard]] bool nothing_meant(JobId job) const {  // Waits for a model that nobody has.
+    const auto where = where_waiting_.find(job);
+    return where != where_waiting_.end() && where->second.kind == kNoKind;
+  }
 
   // The shape of one member of the job; nothing when no connected device could be meant.
   [[nodiscard]] std::optional<policy::Shape> shape_of(const Ask&, std::uint32_t trust_group) const;

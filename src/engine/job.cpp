@@ -113,7 +113,7 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const S
   const bool runs = std::any_of(
       job->leases.begin(), job->leases.end(), [&](LeaseId id) { return state.leases.at(id).live(); });
   if (runs) {
-    events.push_back(JobStopRequested{command.id});
+    events.push_back(JobStopRequested{command.id, job->owner});
     return events;
   }
   return Events{JobEnded{.id = command.id, .owner = job->owner, .state = JobState::kStopped}};

@@ -91,7 +91,7 @@ Decision decide(const State& state, const Envelope& envelope, const ReportLease&
     return refuse(stale_epoch(command.report));
   if (wire::is_over(command.report.state))
     return lease_over(state, envelope, *lease, command.report, command.sequence);
-  return Events{LeaseReported{node->id, command.sequence, command.report}};
+  return Events{LeaseReported{node->id, command.sequence, command.report, lease->owner}};
 }
 
 void apply(State& state, const Envelope& envelope, const LeaseReported& event) {

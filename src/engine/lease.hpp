@@ -134,8 +134,9 @@ struct LeaseRevoked {  // The agent is told; the lease ends when it reports so.
   Duration grace{};
   std::string message{};
   JobId promised_to{};
+  PartyId owner{};
 };
-BOOST_DESCRIBE_STRUCT(LeaseRevoked, (), (id, way, reason, grace, message, promised_to))
+BOOST_DESCRIBE_STRUCT(LeaseRevoked, (), (id, way, reason, grace, message, promised_to, owner))
 
 struct ReportLease {
   NodeId node{};
@@ -146,8 +147,9 @@ struct LeaseReported {
   NodeId node{};
   std::uint64_t sequence = 0;
   wire::LeaseReport report{};
+  PartyId owner{};
 };
-BOOST_DESCRIBE_STRUCT(LeaseReported, (), (node, sequence, report))
+BOOST_DESCRIBE_STRUCT(LeaseReported, (), (node, sequence, report, owner))
 
 struct ReportMeters {
   NodeId node{};
@@ -191,13 +193,15 @@ struct JobRequeued {  // Goes back to waiting, after a preemption or a fault tha
   EndReason reason = EndReason::kNone;
   Instant not_before{};
   std::string message{};
+  PartyId owner{};
 };
-BOOST_DESCRIBE_STRUCT(JobRequeued, (), (id, reason, not_before, message))
+BOOST_DESCRIBE_STRUCT(JobRequeued, (), (id, reason, not_before, message, owner))
 
 struct JobStopRequested {
   JobId id{};
+  PartyId owner{};
 };
-BOOST_DESCRIBE_STRUCT(JobStopRequested, (), (id))
+BOOST_DESCRIBE_STRUCT(JobStopRequested, (), (id, owner))
 
 struct Schedule {};  // Somebody waits and something changed.
 

@@ -43,13 +43,8 @@ bool manages(const State& state, const Actor& actor, const Node& node) {
   return may(state, actor, Action::kManageCapacity, node.owner);
 }
 
-bool can_see(const State& state, const Actor& actor, const Node& node) {
-  return may(state, actor, Action::kManageCapacity, node.owner) ||
-         may(state, actor, Action::kViewParty, node.owner);
-}
-
 std::optional<Refusal> change_problem(const State& state, const Actor& actor, const Node* node) {
-  if (node == nullptr || !can_see(state, actor, *node)) return not_found();
+  if (node == nullptr || !can_see(state, actor, node->owner)) return not_found();
   if (manages(state, actor, *node)) return std::nullopt;
   return Refusal{.reason = Reason::kForbidden,
                  .rule = "role",

@@ -91,13 +91,13 @@ Events one_of_each() {
       DeviceStateChanged{{3}, DeviceState::kHealthy, DeviceState::kLost, "gone"},
       LeaseGranted{{8}, {9}, 2, 1, {7}, 77, ana, acme, Isolation::kSoft, 4, {{{3}, 500, 1000, 2}}, "idle"},
       LeaseRevoked{
-          {8}, RevokeWay::kCheckpoint, EndReason::kPreempted, std::chrono::seconds(30), "owner", {10}},
-      LeaseReported{{7}, 5, {.lease = {8}, .epoch = 77, .state = LeaseState::kEnded, .exit_code = 1}},
+          {8}, RevokeWay::kCheckpoint, EndReason::kPreempted, std::chrono::seconds(30), "owner", {10}, ana},
+      LeaseReported{{7}, 5, {.lease = {8}, .epoch = 77, .state = LeaseState::kEnded, .exit_code = 1}, ana},
       UsageMetered{{7}, 6, {{.lease = {8}, .epoch = 77, .sequence = 1, .device_nanoseconds = 12}}},
       ReceiptsKept{{7}, 7, {.scrubs = {{.device = {3}, .lease = {8}, .zeroed = gigabytes(1)}}}},
       HealthSignalled{{7}, 8, {3}, {.uuid = "GPU-1", .source = "xid", .code = 79}},
-      JobRequeued{{9}, EndReason::kPreempted, Instant(std::chrono::hours(3)), "owner asked"},
-      JobStopRequested{{9}}};
+      JobRequeued{{9}, EndReason::kPreempted, Instant(std::chrono::hours(3)), "owner asked", ana},
+      JobStopRequested{{9}, ana}};
 }
 
 Envelope sample_envelope() {

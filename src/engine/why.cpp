@@ -1,37 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/why.hpp"
 
+#include <algorithm>
+
+#include "engine/schedule.hpp"
 #include "wire/fields.hpp"
 
 namespace tranche::engine {
 namespace {
 
+using wire::WaitReason;
+
 constexpr std::size_t kAheadShown = 5;
+
+std::string counted(std::int64_t count, std::string_view what) {
+  return std::to_string(count) + ' ' + std::string(what) + (count == 1 ? "" : "s");
+}
+
+void list_ahead(const State& state, const Actor& actor, const Job& job, wire::Why& why) {
+  for (const auto& [key, jobs] : state.index.capacity->waiting()) {
+    if (key.tier > 100 - job.ask.priority) break;
+    for (const JobId id : jobs) {
+      if (id == job.id || (key.tier == 100 - job.ask.priority && id > job.id)) continue;
+      ++why.ahead_count;
+      if (why.ahead.size() == kAheadShown) continue;
+      const Job& other = state.jobs.at(id);
+      const bool visible = can_see(state, actor, other);
+      why.ahead.push_back({.job = visible ? id : JobId{},
+                           .name = visible ? other.name : "",
+                           .party = visible ? path_of(state, other.owner) : "",
+                           .gpu_milli = other.ask.gpu_milli()});
+    }
+  }
+}
+
+// What stands in the way on the nodes, most telling first.
+std::pair<WaitReason, std::string> obstacle(const policy::Unfit& unfit) {
+  const std::int64_t meant = unfit.cpu + unfit.memory + unfit.devices + unfit.fragmentation + unfit.fits;
+  if (meant == 0 && unfit.too_small > 0)
+    return {WaitReason::kNoSuchDevice,
+            "no device connected is large enough, even empty (" + counted(unfit.too_small, "node") +
+                " looked at)"};
+  if (meant == 0 && unfit.closed > 0)
+    return {WaitReason::kHealth, counted(unfit.closed, "node") + " of this kind, all closed to new work"};
+  if (meant == 0)
+    return {WaitReason::kNoSuchDevice, "no node connected has what it asks for, or may be used by it"};
+  if (unfit.fits > 0) return {WaitReason::kPriority, "room there is kept for work that goes first"};
+  if (unfit.fragmentation > unfit.devices)
+    return {WaitReason::kCapacity,
+            "enough is idle on " + counted(unfit.fragmentation, "node") + ", but not together on one device"};
+  if (unfit.devices > 0)
+    return {WaitReason::kCapacity,
+            "everything that fits is taken: " + counted(unfit.devices, "node") + " full"};
+  return {WaitReason::kCapacity,
+          "host memory or CPUs are taken on " + counted(unfit.cpu + unfit.memory, "node")};
+}
 
 }  // namespace
 
+std::string wait_summary(const State& state, const Job& job) {
+  const Capacity& capacity = *state.index.capacity;
+  if (capacity.empty()) return "no capacity connected";
+  if (capacity.nothing_meant(job.id)) return "nothing connected is " + job.ask.gpus;
+  if (job.reason == EndReason::kPreempted) return "preempted, waits for capacity";
+  if (job.not_before > state.now) return "backs off after a fault";
+  return "waits for capacity";
+}
+
 wire::Why explain(const State& state, const Actor& actor, const Job& job) {
-  using wire::WaitReason;
   wire::Why why{.job = job.id, .state = std::string(wire::name_of(job.state)), .since = job.submitted};
   if (job.state != JobState::kPending) {
-    why.message = is_over(job.state) ? text(job.id) + " has ended" : text(job.id) + " is running";
+    why.message = is_over(job.state) ? text(job.id) + " has ended" : text(job.id) + " is not waiting";
     return why;
   }
-  why.reason = WaitReason::kNoCapacityConnected;
-  why.message = "no capacity connected: no node has joined this platform yet";
+  Capacity& capacity = *state.index.capacity;
   // It was admitted, so these were all checked and passed.
   why.not_the_cause = {WaitReason::kQuota, WaitReason::kBudget, WaitReason::kPolicy};
-  for (const auto& [id, other] : state.jobs) {
-    if (id >= job.id) break;
-    if (other.state != JobState::kPending || other.ask.priority < job.ask.priority) continue;
-    ++why.ahead_count;
-    if (why.ahead.size() == kAheadShown) continue;
-    const bool visible = can_see(state, actor, other);
-    why.ahead.push_back({.job = visible ? id : JobId{},
-                         .name = visible ? other.name : "",
-                         .party = visible ? path_of(state, other.owner) : "",
-                         .gpu_milli = other.ask.gpu_milli()});
+  list_ahead(state, actor, job, why);
+  if (capacity.empty()) {
+    why.reason = WaitReason::kNoCapacityConnected;
+    why.message = "no capacity connected: no node has joined this platform yet";
+    return why;
   }
+  const auto shape = capacity.shape_of(job.ask, trust_group(state, tenant_of(state, job.owner)));
+  if (!shape) {
+    why.reason = WaitReason::kNoSuchDevice;
+    why.message = "nothing connected is " + job.ask.gpus + "; tranche gpus shows what there is";
+    return why;
+  }
+  if (job.not_before > state.now) {
+    why.reason = WaitReason::kBackoff;
+    why.message = "its last attempt failed through no fault of its own; it is tried again shortly";
+    return why;
+  }
+  std::tie(why.reason, why.message) = obstacle(capacity.fleet().explain(*shape));
+  if (job.reason == EndReason::kPreempted) why.message = "preempted (" + job.message + "); " + why.message;
   return why;
 }
 

@@ -9,4 +9,7 @@ namespace tranche::engine {
 
 [[nodiscard]] wire::Why explain(const State&, const Actor&, const Job&);
 
+// The reason in a few words, cheap enough for every row of a list.
+[[nodiscard]] std::string wait_summary(const State&, const Job&);
+
 }  // namespace tranche::engine

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.hpp"
 #include "base/ids.hpp"
 #include "base/money.hpp"
 #include "base/time.hpp"
@@ -16,6 +17,7 @@
 #include "wire/raw_json.hpp"
 #include "wire/refusal.hpp"
 #include "wire/settings.hpp"
+#include "wire/states.hpp"
 
 namespace tranche::wire {
 
@@ -31,10 +33,26 @@ struct JobView {  // A row of a list: small, because lists are long.
   Admission admission = Admission::kWithinQuota;
   Instant submitted{};
   std::optional<Instant> ended{};
+  std::optional<Instant> started{};
+  std::string node{};  // Where it runs or ran last; the first of a gang.
+  bool simulated = false;
 };
 BOOST_DESCRIBE_STRUCT(JobView,
                       (),
-                      (id, name, owner, state, reason, kind, gpus, priority, admission, submitted, ended))
+                      (id,
+                       name,
+                       owner,
+                       state,
+                       reason,
+                       kind,
+                       gpus,
+                       priority,
+                       admission,
+                       submitted,
+                       ended,
+                       started,
+                       node,
+                       simulated))
 
 struct JobList {
   std::vector<JobView> items{};
@@ -42,14 +60,69 @@ struct JobList {
 };
 BOOST_DESCRIBE_STRUCT(JobList, (), (items, next))
 
+struct SliceView {
+  DeviceId device{};
+  std::string uuid{};
+  std::string model{};
+  std::int64_t milli = 0;
+  Bytes vram{};
+};
+BOOST_DESCRIBE_STRUCT(SliceView, (), (device, uuid, model, milli, vram))
+
+struct LeaseView {
+  LeaseId id{};
+  std::uint32_t attempt = 1;
+  std::uint32_t rank = 0;
+  std::string node{};
+  bool simulated = false;
+  LeaseState state = LeaseState::kGranted;
+  std::vector<SliceView> slices{};
+  Instant granted{};
+  std::optional<Instant> started{};
+  std::optional<Instant> ended{};
+  EndReason reason = EndReason::kNone;
+  std::int32_t exit_code = 0;
+  std::int32_t exit_signal = 0;
+  std::string message{};
+  std::int64_t device_nanoseconds = 0;
+  std::int64_t vram_byte_seconds = 0;
+};
+BOOST_DESCRIBE_STRUCT(LeaseView,
+                      (),
+                      (id,
+                       attempt,
+                       rank,
+                       node,
+                       simulated,
+                       state,
+                       slices,
+                       granted,
+                       started,
+                       ended,
+                       reason,
+                       exit_code,
+                       exit_signal,
+                       message,
+                       device_nanoseconds,
+                       vram_byte_seconds))
+
 struct JobDetail {
   JobView job{};
   Ask ask{};
   Money hold{};
   std::uint64_t version = 0;
   RawJson spec{};
+  std::uint32_t attempts = 0;
+  EndReason end_reason = EndReason::kNone;
+  std::int32_t exit_code = 0;
+  std::int32_t exit_signal = 0;
+  std::string message{};
+  std::vector<LeaseView> leases{};  // Of the last attempt, by rank.
 };
-BOOST_DESCRIBE_STRUCT(JobDetail, (), (job, ask, hold, version, spec))
+BOOST_DESCRIBE_STRUCT(
+    JobDetail,
+    (),
+    (job, ask, hold, version, spec, attempts, end_reason, exit_code, exit_signal, message, leases))
 
 struct JobPlan {  // The answer to a dry run.
   bool admitted = false;

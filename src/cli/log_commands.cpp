@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// logs, wait: what a job says, and how it ends.
+#include <algorithm>
+#include <thread>
+
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/commands.hpp"
+#include "cli/human.hpp"
+#include "cli/terminal.hpp"
+#include "wire/api_job.hpp"
+
+namespace tranche::cli {
+namespace {
+
+using wire::is_over;
+using wire::JobDetail;
+using namespace std::chrono_literals;
+
+// Asks often at first, and less and less often while nothing changes.
+class Patience {
+ public:
+  void changed() { wait_ = kShortest; }
+  void wait() {
+    std::this_thread::sleep_for(wait_);
+    wait_ = std::min(wait_ * 3 / 2, kLongest);
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kShortest = 50ms;
+  static constexpr std::chrono::milliseconds kLongest = 1s;
+  std::chrono::milliseconds wait_ = kShortest;
+};
+
+int exit_code_of(const JobDetail& detail) {
+  if (detail.job.state == wire::JobState::kSucceeded) return kOk;
+  if (detail.job.state == wire::JobState::kStopped) return kJobStopped;
+  if (detail.exit_signal != 0) return 128 + detail.exit_signal;
+  return detail.exit_code != 0 ? detail.exit_code : static_cast<int>(kJobFailed);
+}
+
+struct LogOptions {
+  std::string job{}, stream = "stdout";
+  bool follow = false;
+  std::uint32_t attempt = 0, rank = 0;
+};
+
+std::uint64_t print_new(Session& session, const LogOptions& options, std::uint64_t from) {
+  std::string path = "/v1/jobs/" + path_segment(options.job) +
+                     "/logs?stream=" + path_segment(options.stream) + "&from=" + std::to_string(from) +
+                     "&rank=" + std::to_string(options.rank);
+  if (options.attempt != 0) path += "&attempt=" + std::to_string(options.attempt);
+  std::uint64_t at = from;
+  const net::Response answer = session.call({.path = path});
+  write_stdout(answer.body);
+  at += answer.body.size();
+  return at;
+}
+
+void show_logs(Session& session, const LogOptions& options) {
+  std::uint64_t at = print_new(session, options, 0);
+  Patience patience;
+  std::uint32_t attempt = 0;
+  while (options.follow) {
+    const auto detail = session.get<JobDetail>("/v1/jobs/" + path_segment(options.job));
+    const bool over = is_over(detail.value.job.state);
+    if (attempt != 0 && detail.value.attempts != attempt && options.attempt == 0) at = 0;
+    attempt = detail.value.attempts;
+    const std::uint64_t now = print_new(session, options, at);
+    if (now != at) patience.changed();
+    at = now;
+    if (over) break;
+    patience.wait();
+  }
+}
+
+void add_logs(CLI::App& root, Program& program) {
+  const auto options = std::make_shared<LogOptions>();
+  CLI::App& command = add_command(root,
+                                  {"logs",
+                                   "What a job wrote, and with -f what it writes",
+                                   "tranche logs job_00007K\ntranche logs -f job_00007K --stream stderr"});
+  command.add_option("job", options->job, "Id, as `ps` shows it")->required();
+  command.add_flag("-f,--follow", options->follow, "Stay until the job ends");
+  command.add_option("--stream", options->stream, "stdout, stderr or platform")->type_name("STREAM");
+  command.add_option("--attempt", options->attempt, "Which attempt; else the last")->type_name("NUMBER");
+  command.add_option("--rank", options->rank, "Which member of a gang")->type_name("NUMBER");
+  command.callback([options, &program] { show_logs(program.session(), *options); });
+}
+
+void add_wait(CLI::App& root, Program& program) {
+  struct Options {
+    std::string job{}, timeout{};
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App& command = add_command(root,
+                                  {"wait",
+                                   "Wait for a job; the exit code is the job's",
+                                   "tranche wait job_00007K\ntranche wait job_00007K --timeout 10m"});
+  command.add_option("job", options->job, "Id, as `ps` shows it")->required();
+  command.add_option("--timeout", options->timeout, "Give up after this long (exit code 124)")
+      ->type_name("DURATION");
+  command.callback([options, &program] {
+    Session& session = program.session();
+    Duration limit{};
+    if (!options->timeout.empty()) {
+      const auto parsed = parse_duration(options->timeout);
+      if (!parsed) throw usage_failure("--timeout takes a duration such as 10m");
+      limit = *parsed;
+    }
+    const auto began = std::chrono::steady_clock::now();
+    Patience patience;
+    for (;;) {
+      const auto detail = session.get<JobDetail>("/v1/jobs/" + path_segment(options->job));
+      if (is_over(detail.value.job.state)) {
+        session.say(text(detail.value.job.id) + " " + std::string(wire::name_of(detail.value.job.state)) +
+                    (detail.value.job.reason.empty() ? "" : ": " + detail.value.job.reason));
+        if (const int code = exit_code_of(detail.value); code != kOk)
+          throw quiet_end(static_cast<Exit>(code));
+        return;
+      }
+      if (limit > Duration{} && std::chrono::steady_clock::now() - began > limit) throw quiet_end(kTimedOut);
+      patience.wait();
+    }
+  });
+}
+
+}  // namespace
+
+void add_log_commands(CLI::App& root, Program& program) {
+  add_logs(root, program);
+  add_wait(root, program);
+}
+
+}  // namespace tranche::cli

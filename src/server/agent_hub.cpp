@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/agent_hub.hpp"
+
+#include <algorithm>
+
+#include "engine/state.hpp"
+#include "server/agent_link.hpp"
+#include "wire/codec.hpp"
+#include "wire/job_spec.hpp"
+
+namespace tranche::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+net::Response plain(int status, std::string message) {
+  return {.status = status, .content_type = "text/plain", .body = std::move(message) + '\n', .headers = {}};
+}
+
+wire::LeaseRevoke kill_order(LeaseId lease, std::uint64_t epoch, std::string message) {
+  return {.lease = lease,
+          .epoch = epoch,
+          .way = wire::RevokeWay::kKill,
+          .reason = wire::EndReason::kLeaseExpired,
+          .message = std::move(message)};
+}
+
+wire::LeaseRevoke order_of(const engine::LeaseRevoked& event, std::uint64_t epoch) {
+  return {.lease = event.id,
+          .epoch = epoch,
+          .way = event.way,
+          .reason = event.reason,
+          .grace = event.grace,
+          .message = event.message};
+}
+
+}  // namespace
+
+AgentHub::AgentHub(Loop& loop, LogStore& logs, HubOptions options)
+    : loop_(loop), logs_(logs), options_(std::move(options)) {
+  loop_.follow([this](const Durable& durable) { follow(durable); });
+}
+
+AgentHub::~AgentHub() {
+  close();
+}
+
+void AgentHub::start() {
+  loop_.read([this](const engine::State& state) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, node] : state.nodes)
+      if (node.state == engine::NodeState::kReady) promised_.emplace(id, Clock::now());
+    for (const auto& [id, lease] : state.leases)
+      if (lease.live()) log_names_[id] = {lease.job, lease.attempt, lease.rank};
+  });
+}
+
+void AgentHub::close() {
+  std::map<NodeId, std::shared_ptr<AgentLink>> links;
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    links.swap(links_);
+  }
+  for (const auto& [node, link] : links) link->part("shutdown", "the server ends");
+}
+
+std::shared_ptr<AgentLink> AgentHub::link_of(NodeId node) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = links_.find(node);
+  return found == links_.end() ? nullptr : found->second;
+}
+
+LinkFacts AgentHub::facts(NodeId node) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = facts_.find(node);
+  return found == facts_.end() ? LinkFacts{} : found->second;
+}
+
+void AgentHub::promise(NodeId node) {
+  const std::lock_guard lock(mutex_);
+  promised_[node] = Clock::now();
+}
+
+void AgentHub::accept(net::Request&& request, net::Reply reply) {
+  if (!request.client_certificate)
+    return reply.send(plain(401, "a node shows its certificate; join first: tranche node add"));
+  const auto id = parse_id("node_", request.client_certificate->common_name);
+  if (!id) return reply.send(plain(403, "this certificate is not a node's"));
+  auto link = std::make_shared<AgentLink>(NodeId{*id}, request.peer);
+  net::WebSocketCallbacks callbacks;
+  callbacks.on_message = [this, link](net::WebSocket&, const std::string& message) {
+    const auto frame = wire::decode<wire::AgentFrame>(message);
+    if (!frame) return link->part("protocol", "a frame could not be read: " + frame.error());
+    receive(link, *frame);
+  };
+  callbacks.on_close = [this, link](std::uint16_t, const std::string&) { dropped(link); };
+  link->opened(reply.upgrade(std::move(callbacks),
+                             {.message_bytes_max = 4U << 20U,
+                              .queue_bytes_max = 16U << 20U,
+                              .kind = net::MessageKind::kBinary,
+                              .protocol = {}}));
+}
+
+void AgentHub::dropped(const std::shared_ptr<AgentLink>& link) {
+  std::vector<std::function<void(const wire::SessionEnd&)>> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = links_.find(link->node());
+    if (found == links_.end() || found->second != link) return;
+    links_.erase(found);
+    facts_[link->node()].connected = false;
+    for (auto at = sessions_.begin(); at != sessions_.end();) {
+      if (at->second.node != link->node()) {
+        ++at;
+        continue;
+      }
+      ended.push_back(at->second.callbacks.on_end);
+      at = sessions_.erase(at);
+    }
+  }
+  for (const auto& end : ended) end({.exit_code = 255, .message = "the node's link broke"});
+}
+
+void AgentHub::receive(const std::shared_ptr<AgentLink>& link, const wire::AgentFrame& frame) {
+  using wire::AgentMessageKind;
+  if (!link->greeted) {
+    const auto hello = wire::open_frame<wire::Hello>(frame);
+    if (!hello) return link->part("protocol", "the first frame must be a hello");
+    return greet(link, *hello);
+  }
+  const auto opened = [&]<class Message>(const Message*, auto use) {
+    if (auto message = wire::open_frame<Message>(frame)) {
+      use(*message);
+    } else {
+      link->part("protocol", message.error());
+    }
+  };
+  const NodeId node = link->node();
+  switch (frame.kind) {
+    case AgentMessageKind::kHeartbeat:
+      return opened(static_cast<wire::Heartbeat*>(nullptr), [&](const auto& m) { heard(link, m); });
+    case AgentMessageKind::kLeaseReport:
+      return opened(static_cast<wire::LeaseReport*>(nullptr), [&](const auto& m) {
+        carry(link, frame.sequence, engine::ReportLease{node, frame.sequence, m});
+      });
+    case AgentMessageKind::kMeterReport:
+      return opened(static_cast<wire::MeterReport*>(nullptr), [&](const auto& m) {
+        carry(link, frame.sequence, engine::ReportMeters{node, frame.sequence, m.records});
+      });
+    case AgentMessageKind::kReceipts:
+      return opened(static_cast<wire::Receipts*>(nullptr), [&](const auto& m) {
+        carry(link, frame.sequence, engine::KeepReceipts{node, frame.sequence, m});
+      });
+    case AgentMessageKind::kHealthSignal:
+      return opened(static_cast<wire::HealthSignal*>(nullptr), [&](const auto& m) {
+        carry(link, frame.sequence, engine::NoteHealth{node, frame.sequence, m});
+      });
+    case AgentMessageKind::kLogChunk:
+      return opened(static_cast<wire::LogChunk*>(nullptr), [&](const auto& m) { keep_log(link, m); });
+    case AgentMessageKind::kCertificateWish:
+      return opened(static_cast<wire::CertificateWish*>(nullptr),
+                    [&](const auto& m) { renew_certificate(link, m); });
+    case AgentMessageKind::kSessionData:
+    case AgentMessageKind::kSessionEnd:
+      return session_frame(frame);
+    case AgentMessageKind::kParting:
+      return;
+    default:
+      link->part("protocol", "an agent does not send this kind of message");
+  }
+}
+
+void AgentHub::greet(const std::shared_ptr<AgentLink>& link, const wire::Hello& hello) {
+  const auto version = wire::agree_on_version(hello);
+  if (!version) {
+    return link->part("version",
+                      "this server speaks versions " + std::to_string(wire::kAgentProtocolMin) + " to " +
+                          std::to_string(wire::kAgentProtocolMax) + "; upgrade the agent or the server");
+  }
+  link->version = *version;
+  link->greeted = true;
+  loop_.submit({.origin = "node:" + hello.node},
+               engine::ReportNode{link->node(), hello},
+               [this, link, hello](const Outcome& outcome) {
+                 if (outcome.fault != Fault::kNone)
+                   return link->part("busy", "the server cannot take nodes in now");
+                 if (outcome.refusal != nullptr) return link->part("identity", outcome.refusal->message);
+                 welcome(link, hello, *outcome.state);
+               });
+}
+
+// On the loop's thread: nothing is granted or revoked between reading the state and registering the link.
+void AgentHub::welcome(const std::shared_ptr<AgentLink>& link,
+                       const wire::Hello& hello,
+                       const engine::State& state) {
+  const engine::Node& node = state.nodes.at(link->node());
+  std::shared_ptr<AgentLink> before;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closing_) return;
+    before = std::exchange(links_[node.id], link);
+    facts_[node.id].connected = true;
+    facts_[node.id].address = link->address();
+    promised_[node.id] = Clock::now();
+  }
+  if (before) before->part("replaced", "the node connected again");
+  link->acknowledge(node.received);
+  link->send(wire::Welcome{.version = link->version,
+                           .node = node.id,
+                           .epoch = 1,
+                           .received = node.received,
+                           .heartbeat = options_.heartbeat,
+                           .lease = options_.lease,
+                           .server_time = state.now});
+  for (const wire::RunningLease& running : hello.running) {
+    const engine::Lease* lease = state.lease(running.lease);
+    if (lease == nullptr || !lease->live() || lease->node != node.id || lease->epoch != running.epoch)
+      link->send(kill_order(running.lease, running.epoch, "this lease is over"));
+  }
+  for (const LeaseId id : state.index.capacity->leases_on(node.id)) {
+    const engine::Lease& lease = state.leases.at(id);
+    if (!lease.live()) continue;
+    if (lease.state == wire::LeaseState::kGranted) link->send(grant_of(state, lease));
+    if (lease.revoked)
+      link->send(order_of({.id = id, .reason = lease.revoke_reason, .grace = options_.grace}, lease.epoch));
+  }
+}
+
+void AgentHub::heard(const std::shared_ptr<AgentLink>& link, const wire::Heartbeat& heartbeat) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = links_.find(link->node());
+    if (found == links_.end() || found->second != link) return;
+    facts_[link->node()].last = heartbeat;
+    promised_[link->node()] = Clock::now();
+  }
+  link->send(wire::HeartbeatAnswer{.heartbeat_at = heartbeat.at, .lease = options_.lease});
+}
+
+void AgentHub::carry(const std::shared_ptr<AgentLink>& link,
+                     std::uint64_t sequence,
+                     engine::Command command) {
+  const auto* report = std::get_if<engine::ReportLease>(&command);
+  const LeaseId lease = report == nullptr ? LeaseId{} : report->report.lease;
+  const std::uint64_t epoch = report == nullptr ? 0 : report->report.epoch;
+  loop_.submit({.origin = "node:" + text(link->node())},
+               std::move(command),
+               [link, sequence, lease, epoch](const Outcome& outcome) {
+                 // Not taken in: the agent keeps it and sends it again.
+                 if (outcome.fault != Fault::kNone) return link->part("busy", "the server cannot write now");
+                 link->acknowledge(sequence);
+                 if (outcome.refusal != nullptr && lease != LeaseId{})
+                   link->send(kill_order(lease, epoch, outcome.refusal->message));
+               });
+}
+
+void AgentHub::keep_log(const std::shared_ptr<AgentLink>& link, const wire::LogChunk& chunk) {
+  std::optional<LogName> name;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = log_names_.find(chunk.lease);
+    if (found != log_names_.end()) name = found->second;
+  }
+  if (!name) return;
+  name->stream = chunk.stream;
+  const std::uint64_t held = logs_.append(*name, chunk.offset, chunk.bytes);
+  link->send(wire::LogAck{.lease = chunk.lease, .stream = chunk.stream, .offset = held});
+}
+
+void AgentHub::renew_certificate(const std::shared_ptr<AgentLink>& link, const wire::CertificateWish& wish) {
+  const auto made = options_.authority->sign_client(
+      wish.request_pem, text(link->node()), net::Validity::lasting(options_.certificate_life));
+  if (!made) {
+    link->send(wire::Certificate{.message = "the request could not be read, or its key is too weak"});
+    return;
+  }
+  link->send(wire::Certificate{.certificate_pem = *made});
+}
+
+wire::LeaseGrant AgentHub::grant_of(const engine::State& state, const engine::Lease& lease) const {
+  const engine::Job& job = state.jobs.at(lease.job);
+  wire::LeaseGrant grant{.lease = lease.id,
+                         .epoch = lease.epoch,
+                         .job = lease.job,
+                         .attempt = lease.attempt,
+                         .owner = lease.owner,
+                         .tenant = lease.tenant,
+                         .expires_in = options_.lease,
+                         .rank = lease.rank};
+  if (auto spec = wire::from_json<wire::JobSpec>(job.spec)) grant.spec = std::move(*spec);
+  const wire::TextMap sealed = grant.spec.secrets;
+  for (const auto& [name, value] : sealed)
+    if (options_.unseal) grant.spec.secrets.set(name, options_.unseal(value));
+  if (job.ask.time > Duration{}) grant.spec.limits.time = job.ask.time;
+  for (const engine::Slice& slice : lease.slices) {
+    grant.slices.push_back({.device = slice.device,
+                            .uuid = state.devices.at(slice.device).facts.uuid,
+                            .isolation = lease.isolation,
+                            .vram = {slice.vram},
+                            .milli = slice.milli,
+                            .profile = job.ask.profile,
+                            .start = slice.start});
+  }
+  for (const LeaseId member : job.leases) grant.peers.push_back(facts(state.leases.at(member).node).address);
+  return grant;
+}
+
+void AgentHub::follow(const Durable& durable) {
+  for (const engine::Event& event : *durable.events) {
+    if (const auto* granted = std::get_if<engine::LeaseGranted>(&event)) {
+      {
+        const std::lock_guard lock(mutex_);
+        log_names_[granted->id] = {granted->job, granted->attempt, granted->rank};
+      }
+      const engine::Lease* lease = durable.state->lease(granted->id);
+      if (lease == nullptr || !lease->live()) continue;
+      if (const auto link = link_of(granted->node)) link->send(grant_of(*durable.state, *lease));
+    } else if (const auto* revoked = std::get_if<engine::LeaseRevoked>(&event)) {
+      const engine::Lease* lease = durable.state->lease(revoked->id);
+      if (lease == nullptr || !lease->live()) continue;
+      if (const auto link = link_of(lease->node)) link->send(order_of(*revoked, lease->epoch));
+    }
+  }
+}
+
+void AgentHub::pulse() {
+  std::vector<NodeId> silent;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto now = Clock::now();
+    for (auto at = promised_.begin(); at != promised_.end();) {
+      if (now - at->second < options_.lease + options_.grace) {
+        ++at;
+        continue;
+      }
+      silent.push_back(at->first);
+      at = promised_.erase(at);
+    }
+  }
+  for (const NodeId node : silent) {
+    if (const auto link = link_of(node)) link->part("silent", "no heartbeat came");
+    options_.log(text(node) + " was silent for longer than its leases");
+    loop_.submit({.origin = "local"},
+                 engine::LoseNode{node, "no word from its agent for longer than its leases"},
+                 [](const Outcome&) {});
+  }
+}
+
+}  // namespace tranche::server

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The server's end of every agent's link: greets, renews leases, carries grants out and reports in, and
+// notices silence. It decides nothing: what it learns becomes a command, what it sends follows from events.
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "net/certificate_authority.hpp"
+#include "net/http.hpp"
+#include "net/reply.hpp"
+#include "server/log_store.hpp"
+#include "server/loop.hpp"
+#include "wire/agent_message.hpp"
+
+namespace tranche::server {
+
+struct HubOptions {
+  Duration heartbeat = std::chrono::seconds(5);
+  Duration lease = std::chrono::seconds(30);
+  Duration grace = std::chrono::seconds(10);  // Beyond a lease's end before its slices are granted again.
+  std::chrono::seconds certificate_life = std::chrono::hours(24);
+  std::function<std::string(const std::string& sealed)> unseal{};
+  std::shared_ptr<const net::CertificateAuthority> authority{};
+  Log log = [](const std::string&) {};
+};
+
+// What is known of a node beyond the journal: whether it speaks, and what it measured last.
+struct LinkFacts {
+  bool connected = false;
+  std::string address{};
+  wire::Heartbeat last{};
+};
+
+class AgentLink;
+
+class AgentHub {
+ public:
+  // Before the loop is started: follows its records.
+  AgentHub(Loop& loop, LogStore& logs, HubOptions options);
+  ~AgentHub();
+  AgentHub(const AgentHub&) = delete;
+  AgentHub& operator=(const AgentHub&) = delete;
+
+  void start();  // After the loop: from now on silence counts.
+  void accept(net::Request&& request, net::Reply reply);
+  void pulse();  // Every second or so.
+  void close();  // Parts from everybody; before the loop ends.
+
+  [[nodiscard]] LinkFacts facts(NodeId node) const;
+  [[nodiscard]] const HubOptions& options() const { return options_; }
+
+  // A command in a running job. `on_data` and `on_end` come on a thread of the network.
+  struct SessionCallbacks {
+    std::function<void(const wire::SessionData&)> on_data{};
+    std::function<void(const wire::SessionEnd&)> on_end{};
+  };
+  // Zero when the node is not connected.
+  std::uint64_t open_session(NodeId node, wire::SessionOpen open, SessionCallbacks callbacks);
+  bool send_session(std::uint64_t session, wire::SessionData data);
+  void end_session(std::uint64_t session);
+
+ private:
+  friend class AgentLink;
+  struct Session {
+    NodeId node{};
+    SessionCallbacks callbacks{};
+  };
+
+  void follow(const Durable& durable);
+  void greet(const std::shared_ptr<AgentLink>& link, const wire::Hello& hello);
+  void welcome(const std::shared_ptr<AgentLink>& link, const wire::Hello& hello, const engine::State& state);
+  void receive(const std::shared_ptr<AgentLink>& link, const wire::AgentFrame& frame);
+  void heard(const std::shared_ptr<AgentLink>& link, const wire::Heartbeat& heartbeat);
+  void keep_log(const std::shared_ptr<AgentLink>& link, const wire::LogChunk& chunk);
+  void renew_certificate(const std::shared_ptr<AgentLink>& link, const wire::CertificateWish& wish);
+  void carry(const std::shared_ptr<AgentLink>& link, std::uint64_t sequence, engine::Command command);
+  void session_frame(const wire::AgentFrame& frame);
+  void dropped(const std::shared_ptr<AgentLink>& link);
+  [[nodiscard]] std::shared_ptr<AgentLink> link_of(NodeId node) const;
+  [[nodiscard]] wire::LeaseGrant grant_of(const engine::State& state, const engine::Lease& lease) const;
+  void promise(NodeId node);
+
+  Loop& loop_;
+  LogStore& logs_;
+  HubOptions options_;
+  mutable std::mutex mutex_;
+  std::map<NodeId, std::shared_ptr<AgentLink>> links_;
+  std::map<NodeId, LinkFacts> facts_;
+  // When each node was last promised that its leases live on; monotonic.
+  std::map<NodeId, std::chrono::steady_clock::time_point> promised_;
+  std::map<LeaseId, LogName> log_names_;  // Of live leases; loop's events keep it.
+  std::map<std::uint64_t, Session> sessions_;
+  std::uint64_t next_session_ = 1;
+  bool closing_ = false;
+};
+
+}  // namespace tranche::server
