@@ -193,3 +193,11 @@ std::unique_ptr<DevicePort> open_opencl() {
 }
 
 }  // namespace tranche::gpu
+
+#if defined(__SANITIZE_ADDRESS__)
+// Drivers keep what they allocated until the process ends; that is theirs to answer for, not ours.
+extern "C" const char* __lsan_default_suppressions();
+extern "C" const char* __lsan_default_suppressions() {
+  return "leak:libpocl\nleak:libLLVM\nleak:libclang\nleak:libOpenCL\n";
+}
+#endif
