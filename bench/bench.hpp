@@ -40,6 +40,7 @@ Suite api_suite();
 Suite cli_suite();
 Suite engine_suite();
 Suite forecast_suite();
+Suite health_suite();
 Suite journal_suite();
 Suite sizing_suite();
 Suite wire_suite();

@@ -18,6 +18,7 @@ std::vector<Suite> suites() {
           forecast_suite(),
           guard_opencl_suite(),
           guard_suite(),
+          health_suite(),
           journal_suite(),
           net_suite(),
           placement_suite(),
