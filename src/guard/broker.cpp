@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdexcept>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -49,9 +51,13 @@ Broker::~Broker() {
   if (listener_ >= 0) ::unlink(options_.socket_path.c_str());
   ::close(stop_);
   ::close(epoll_);
+  if (lock_ >= 0) ::close(lock_);
 }
 
 void Broker::listen() {
+  lock_ = ::open((options_.socket_path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) != 0)
+    throw std::runtime_error("another broker holds " + options_.socket_path + ".lock");
   const int probe = connect_to(options_.socket_path.c_str());
   if (probe >= 0) {
     ::close(probe);

@@ -43,12 +43,14 @@ void ring() {
 }
 
 // Waits at the gate until `amount_ns` is charged, or the execution time is over.
-Verdict acquire(LaneGate& gate, std::uint64_t amount_ns, std::uint64_t& passed_at) {
+Verdict acquire(std::uint32_t device, Lane lane, std::uint64_t amount_ns, std::uint64_t& passed_at) {
   std::uint64_t began = 0;
   for (;;) {
+    LaneGate gate(*control_region(), *ledger_region(), device, lane);  // A new broker brings new rules.
     const std::uint32_t seen = gate.wake_word();
     const std::uint64_t now = monotonic_ns();
     const Verdict verdict = gate.try_pass(amount_ns, now);
+    if (verdict.orphaned || verdict.wants_broker) rejoin_if_orphaned(now);
     if (verdict.passage != Passage::kWait) {
       if (began != 0) gate.count_throttled(now - began);
       passed_at = now;
@@ -174,7 +176,7 @@ LaunchTicket before_launch(std::uint32_t device, std::uint64_t key) {
   if (thread.credit_ns[device] < cost) {
     const std::uint64_t amount =
         std::max(static_cast<std::uint64_t>(cost - thread.credit_ns[device]), kCreditChunkNs);
-    const Verdict verdict = acquire(gate, amount, ticket.submitted_at);
+    const Verdict verdict = acquire(device, Lane::kCompute, amount, ticket.submitted_at);
     if (verdict.passage != Passage::kPassed) {
       ticket.ended = true;
       return ticket;
@@ -247,7 +249,7 @@ CopyTicket before_copy(std::uint32_t device, std::uint64_t bytes) {
   LaneGate gate(*control_region(), *ledger_region(), device, Lane::kCopy);
   gate.count(1, bytes);
   std::uint64_t passed_at = 0;
-  ticket.ended = acquire(gate, ticket.predicted_ns, passed_at).passage != Passage::kPassed;
+  ticket.ended = acquire(device, Lane::kCopy, ticket.predicted_ns, passed_at).passage != Passage::kPassed;
   return ticket;
 }
 
