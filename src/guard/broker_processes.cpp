@@ -124,6 +124,7 @@ void Broker::mark_dirty(BrokerTenant& tenant, const BrokerTenant::Reclaimed& rec
     if (reclaimed.bytes[i] == 0) continue;
     devices_[tenant.limits().devices[i].physical].dirty = true;
     tenant.ledger().devices[i].dirty_bytes.fetch_add(reclaimed.bytes[i]);
+    tenant.seen_dirty[i] += reclaimed.bytes[i];
   }
 }
 

@@ -58,11 +58,12 @@ class BrokerTenant {
   std::vector<JoinedProcess> processes;
   int listener = -1;
   std::string socket_path;
-  int owner = -1;                   // The agent's connection that made it.
-  std::uint64_t rings = 0;          // Of the bell in the current millisecond.
-  std::uint64_t ringing_since = 0;  //
-  std::uint64_t muted_until = 0;    // A bell that never stops is not listened to for a moment.
-  bool counted[kDevicesMax] = {};   // Takes part in the arbitration of that device.
+  int owner = -1;                              // The agent's connection that made it.
+  std::uint64_t rings = 0;                     // Of the bell in the current millisecond.
+  std::uint64_t ringing_since = 0;             //
+  std::uint64_t muted_until = 0;               // A bell that never stops is not listened to for a moment.
+  bool counted[kDevicesMax] = {};              // Takes part in the arbitration of that device.
+  std::uint64_t seen_dirty[kDevicesMax] = {};  // Of the ledger's dirty bytes: what was acted upon.
 
  private:
   BrokerTenant() = default;

@@ -154,6 +154,12 @@ bool must_zero_on_alloc(std::uint32_t device) {
   return limits != nullptr && (limits->flags.load(kRelaxed) & kZeroOnAlloc) != 0;
 }
 
+void report_dirty(std::uint32_t device, std::uint64_t bytes) {
+  if (device >= kDevicesMax || !has_slot()) return;
+  ledger_region()->devices[device].dirty_bytes.fetch_add(bytes);
+  ring();
+}
+
 LaunchTicket before_launch(std::uint32_t device, std::uint64_t key) {
   LaunchTicket ticket;
   ticket.device = device;
@@ -262,6 +268,14 @@ void copy_completed(const CopyTicket& ticket, std::uint64_t device_ns) {
   const auto rate = static_cast<std::uint64_t>((static_cast<Word128>(device_ns) << 20) / ticket.bytes);
   const std::uint64_t before = copy_ns_per_mib.load(kRelaxed);
   copy_ns_per_mib.store(before == 0 ? rate : before + rate / 4 - before / 4, kRelaxed);
+}
+
+void learn_copy_rate(std::uint64_t bytes, std::uint64_t ns) {
+  if (bytes == 0 || ns == 0) return;
+  const auto rate = static_cast<std::uint64_t>((static_cast<Word128>(ns) << 20) / bytes);
+  const std::uint64_t before = copy_ns_per_mib.load(kRelaxed);
+  const std::uint64_t slower = before + std::min(rate - std::min(rate, before), before / 64);
+  copy_ns_per_mib.store(before == 0 || rate < before ? std::max<std::uint64_t>(rate, 1) : slower, kRelaxed);
 }
 
 std::uint64_t max_copy_chunk(std::uint32_t device) {

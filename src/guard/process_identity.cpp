@@ -36,6 +36,13 @@ std::uint32_t pid_namespace_of(const char* who) {
   return ::stat(path, &info) == 0 ? static_cast<std::uint32_t>(info.st_ino) : 0;
 }
 
+// A /proc of another PID namespace would tell about other processes by the same numbers.
+bool proc_is_of_our_namespace() {
+  char text[16] = "";
+  const ssize_t length = ::readlink("/proc/self", text, sizeof text - 1);
+  return length > 0 && std::strtoul(text, nullptr, 10) == static_cast<unsigned long>(::getpid());
+}
+
 }  // namespace
 
 ProcessIdentity own_identity() {
@@ -75,7 +82,9 @@ ProcessIdentity innermost_identity(std::uint32_t pid) {
 }
 
 Liveness liveness(const ProcessIdentity& id, const ProcessIdentity& self) {
+  if (id == self) return Liveness::kAlive;
   if (id.pid_namespace == 0 || id.pid_namespace != self.pid_namespace) return Liveness::kUnknown;
+  if (!proc_is_of_our_namespace()) return Liveness::kUnknown;
   char who[16];
   std::snprintf(who, sizeof who, "%u", id.pid);
   char state = 0;
