@@ -68,6 +68,7 @@ enum class BlockState : std::uint32_t { kUnused, kFree, kUsed, kAway };
 
 struct Block {
   std::uint64_t offset, size;
+  std::uint64_t asked;  // Before rounding.
   std::atomic<BlockState> state;
   std::uint32_t owner;  // Slot of the process that created it.
   std::uint32_t holders;
@@ -83,6 +84,7 @@ struct Reference {
 struct DeviceState {
   EngineState engine[kEngines];
   std::uint64_t free_bytes;
+  std::uint64_t asked_bytes, asked_most;  // What programs asked for of what is taken, now and at most.
   std::uint32_t class_head[64 * 8];
   std::uint32_t first_block, unused_head, blocks_touched;
   std::uint32_t padding;

@@ -69,6 +69,7 @@ void split(DeviceState& device, std::uint32_t index, std::uint64_t size) {
   tail.previous = index;
   tail.next = block.next;
   tail.holders = 0;
+  tail.asked = 0;
   if (block.next != kNone) device.blocks[block.next].previous = rest;
   block.next = rest;
   block.size = size;
@@ -80,6 +81,8 @@ void release(DeviceState& device, std::uint32_t index) {
   Block& block = device.blocks[index];
   block.state.store(BlockState::kFree);
   device.free_bytes += block.size;
+  device.asked_bytes -= block.asked;
+  block.asked = 0;
   if (const std::uint32_t after = block.next;
       after != kNone && device.blocks[after].state.load() == BlockState::kFree) {
     unlist_free(device, after);
@@ -106,6 +109,7 @@ void stand_in_for(DeviceState& device, std::uint32_t index, std::uint32_t replac
   Block& to = device.blocks[replacement];
   to.offset = from.offset;
   to.size = from.size;
+  to.asked = from.asked;
   to.previous = from.previous;
   to.next = from.next;
   if (to.previous == kNone) {
@@ -188,6 +192,8 @@ void rebuild_blocks(SharedState& state, unsigned number) {
     position = device.blocks[index].offset + device.blocks[index].size;
   }
   fill_until(state.config.vram_bytes);
+  device.asked_bytes = 0;
+  for (const std::uint32_t index : used) device.asked_bytes += device.blocks[index].asked;
   for (std::uint32_t slot = 0; slot < kSlotsMax; ++slot) {
     if (state.slots[slot].used.load() == 0) continue;
     std::uint64_t held = 0;
@@ -215,6 +221,9 @@ std::uint32_t take_block(SharedState& state, unsigned number, std::uint64_t byte
   ++block.generation;
   block.state.store(BlockState::kUsed);
   device.free_bytes -= block.size;
+  block.asked = bytes;
+  device.asked_bytes += bytes;
+  device.asked_most = std::max(device.asked_most, device.asked_bytes);
   state.slots[slot].vram_bytes[number].fetch_add(block.size);
   return index;
 }
@@ -260,7 +269,7 @@ bool park_block(SharedState& state, unsigned number, std::uint32_t index) {
 bool unpark_block(SharedState& state, unsigned number, std::uint32_t index) {
   DeviceState& device = state.devices[number];
   Block& block = device.blocks[index];
-  const std::uint32_t found = take_block(state, number, block.size, block.owner);
+  const std::uint32_t found = take_block(state, number, block.asked, block.owner);
   if (found == kNone) return false;
   stand_in_for(device, found, index);
   block.state.store(BlockState::kUsed);
