@@ -52,7 +52,8 @@ Verdict LaneGate::try_pass(std::uint64_t amount_ns, std::uint64_t now) {
   const auto gate = static_cast<Gate>(rules_->gate.load(std::memory_order_acquire));
   const auto mode = static_cast<ShareMode>(settings_->mode.load(kRelaxed));
   const std::uint64_t beat = control_->heartbeat_at.load(kRelaxed);
-  const bool silent = gate == Gate::kOwnCap || (now > beat && now - beat > kBrokerSilentNs);
+  const bool orphaned = now > beat && now - beat > kBrokerSilentNs;
+  const bool silent = gate == Gate::kOwnCap || orphaned;
   const bool ceiling = mode == ShareMode::kCap || (silent && mode != ShareMode::kUnlimited);
   if (ceiling) {
     const std::int64_t left = ceiling_left(now);
@@ -60,7 +61,9 @@ Verdict LaneGate::try_pass(std::uint64_t amount_ns, std::uint64_t now) {
       const std::uint64_t share = std::max<std::uint64_t>(1, rules_->share.load(kRelaxed));
       const auto debt = static_cast<Word128>(-left + 1);
       const auto wait = static_cast<std::uint64_t>(debt * kShareWhole / share);
-      return {Passage::kWait, std::clamp(wait, kSleepMinNs, kSleepMaxNs)};
+      Verdict later{Passage::kWait, std::clamp(wait, kSleepMinNs, kSleepMaxNs)};
+      later.orphaned = orphaned;
+      return later;
     }
   }
   if (gate == Gate::kArbitrated && !silent) {
@@ -68,6 +71,7 @@ Verdict LaneGate::try_pass(std::uint64_t amount_ns, std::uint64_t now) {
       return {Passage::kWait, kSleepMaxNs, true};
   }
   Verdict passed{Passage::kPassed};
+  passed.orphaned = orphaned;
   passed.mark = ledger_->submitted_ns.fetch_add(amount_ns, kRelaxed) + amount_ns;
   passed.clear_at = rules_->clear_at.load(kRelaxed);
   ledger_->submitted_at.store(now, kRelaxed);

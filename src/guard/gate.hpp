@@ -27,6 +27,7 @@ struct Verdict {
   bool wants_broker = false;   // Announce the wait: only a grant can end it.
   std::uint64_t mark = 0;      // Passed: `submitted_ns` up to and with this work.
   std::uint64_t clear_at = 0;  // Passed: when the work of others before it will be done.
+  bool orphaned = false;       // The broker gave no sign of life for long.
 };
 
 class LaneGate {

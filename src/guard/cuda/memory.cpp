@@ -2,7 +2,7 @@
 // Linear memory: plain, pitched, managed, stream-ordered, shared between processes.
 #include <type_traits>
 
-#include "guard/cuda/objects.hpp"
+#include "guard/cuda/launch.hpp"
 
 namespace tranche::guard::cuda {
 
@@ -18,9 +18,13 @@ void clean_new_on(std::uint32_t device, Pointer pointer, std::uint64_t bytes, St
   if (auto* set = DRIVER(cuMemsetD8Async, Result(Pointer, unsigned char, std::size_t, Stream)))
     set(pointer, 0, bytes, stream);
 }
+// Work on the device like any other: whoever frees in a loop pays for it.
 void clean_old(std::uint32_t device, Pointer pointer, std::uint64_t bytes) {
   if (!must_zero_on_free(device)) return;
-  if (auto* set = DRIVER(cuMemsetD8_v2, Result(Pointer, unsigned char, std::size_t))) set(pointer, 0, bytes);
+  auto* set = DRIVER(cuMemsetD8_v2, Result(Pointer, unsigned char, std::size_t));
+  const auto zero = [&] { return set == nullptr ? kNotSupported : set(pointer, 0, bytes); };
+  if (device_work(DeviceWork::kSet, bytes, nullptr, StreamKind::kLegacy, zero) != kSuccess)
+    report_dirty(device, bytes);
 }
 
 namespace {
@@ -54,8 +58,12 @@ Result free_on_stream(Pointer pointer, Stream stream, bool per_thread, Ask ask) 
   const bool ours = !capturing && memory_table.remove(pointer, entry);
   if (ours && must_zero_on_free(entry.device)) {
     auto* set = DRIVER(cuMemsetD8Async, Result(Pointer, unsigned char, std::size_t, Stream));
-    if (set != nullptr)
-      set(pointer, 0, entry.bytes, stream == nullptr && per_thread ? kPerThreadStream : stream);
+    const StreamKind kind = per_thread ? StreamKind::kPerThread : StreamKind::kLegacy;
+    const auto zero = [&] {
+      return set == nullptr ? kNotSupported : set(pointer, 0, entry.bytes, explicit_stream(stream, kind));
+    };
+    if (device_work(DeviceWork::kSet, entry.bytes, stream, kind, zero) != kSuccess)
+      report_dirty(entry.device, entry.bytes);
   }
   const Result outcome = ask();
   if (ours && outcome == kSuccess) release(entry.device, entry.bytes);
@@ -138,7 +146,10 @@ GUARD_EXPORT Result cuMemAllocManaged(Pointer* out, std::size_t bytes, unsigned 
   const std::uint32_t device = current_device();
   const Result outcome = allocate(
       "cuMemAllocManaged", device, bytes, [&] { return REAL(cuMemAllocManaged)(out, bytes, flags); });
-  if (outcome == kSuccess) remember(*out, bytes, device, kPlain);
+  if (outcome == kSuccess) {
+    remember(*out, bytes, device, kPlain);
+    clean_new(device, *out, bytes);
+  }
   return outcome;
 }
 

@@ -42,6 +42,10 @@ Result allocate(const char* api, std::uint32_t device, std::uint64_t bytes, Ask 
 void clean_new(std::uint32_t device, Pointer pointer, std::uint64_t bytes);
 void clean_new_on(std::uint32_t device, Pointer pointer, std::uint64_t bytes, Stream stream);
 void clean_old(std::uint32_t device, Pointer pointer, std::uint64_t bytes);
+// Arrays have no addresses: zeros are copied into them. `levels` is zero for an array without mipmaps.
+void clean_new_array(std::uint32_t device, void* array, unsigned levels);
+void clean_old_array(std::uint32_t device, void* array, unsigned levels, std::uint64_t bytes);
+std::uint64_t element_bytes(int format, unsigned channels);
 
 // Streams of this process that are being captured now: nothing may be recorded, queried or waited for.
 extern std::atomic<std::uint32_t> captures_active;
