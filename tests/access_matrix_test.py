@@ -52,6 +52,7 @@ TARGETED = {
     "stop_job": ("stop_job", "job", lambda t: ("POST", f"/v1/jobs/{t.id}/stop", {})),
     "job_why": ("job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}/why", None)),
     "job_logs": ("job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}/logs", None)),
+    "exec_in_job": ("stop_job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}/exec", None)),
     "add_node": ("capacity", "unit", lambda t: ("POST", "/v1/nodes", {"name": "!", "owner": t.id})),
     "show_node": ("see", "node", lambda t: ("GET", f"/v1/nodes/{t.id}", None)),
     "change_node": ("capacity", "node", lambda t: ("PATCH", f"/v1/nodes/{t.id}", {"cordoned": True})),

@@ -132,6 +132,7 @@ Api::Api(server::Loop& loop, ApiOptions options)
                      &job_routes,
                      &node_routes,
                      &log_routes,
+                     &exec_routes,
                      &audit_routes,
                      &system_routes}) {
     for (Route& route : make()) routes_.push_back(std::move(route));
