@@ -65,11 +65,11 @@ vandal = probe(r"""
 int main() { DEVICE char line[512], junk[8192]; memset(junk, 0xff, sizeof junk); int spoiled = 0;
   FILE* m = fopen("/proc/self/maps", "r");
   while (fgets(line, sizeof line, m)) { unsigned long a, b; char perm[8];
-    if (sscanf(line, "%lx-%lx %7s", &a, &b, perm) != 3 || !strstr(line, "tranche-")) continue;
+    if (sscanf(line, "%lx-%lx %7s", &a, &b, perm) != 3 || !strstr(line, "memfd:tranche-")) continue;
     if (perm[1] == 'w') { memset((void*)(a + 16), 0xff, b - a - 16); ++spoiled; } else mprotect((void*)a, b - a, 3); }
   for (int fd = 3; fd < 256; ++fd) { char link[64], to[128] = ""; snprintf(link, 64, "/proc/self/fd/%d", fd);
-    if (readlink(link, to, 127) < 0 || (!strstr(to, "tranche") && !strstr(to, "eventfd") && !strstr(to, "socket"))) continue;
-    if (strstr(to, "tranche") && ftruncate(fd, 0) == 0) spoiled += 100;
+    if (readlink(link, to, 127) < 0 || (!strstr(to, "memfd:tranche") && !strstr(to, "eventfd") && !strstr(to, "socket"))) continue;
+    if (strstr(to, "memfd:tranche") && ftruncate(fd, 0) == 0) spoiled += 100;
     fcntl(fd, F_SETFL, O_NONBLOCK);
     for (int i = 0; i < 64; ++i) if (write(fd, junk, 8) < 0) break;
     for (int i = 0; i < 64; ++i) if (send(fd, junk, i * 128, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) break; }
