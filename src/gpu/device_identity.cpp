@@ -65,7 +65,10 @@ std::string first_line(const std::string& path) {
 
 std::uint64_t fnv1a(std::string_view text, std::uint64_t hash) {
   for (const char c : text) hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001b3ULL;
-  return hash ^ (hash >> 29U);
+  // Names differ in their last letter; without this their hashes would look alike.
+  hash = (hash ^ (hash >> 33U)) * 0xff51afd7ed558ccdULL;
+  hash = (hash ^ (hash >> 33U)) * 0xc4ceb9fe1a85ec53ULL;
+  return hash ^ (hash >> 33U);
 }
 
 }  // namespace
