@@ -9,6 +9,6 @@ namespace tranche::guard {
 std::uint64_t count_nonzero(const void* bytes, std::size_t count);
 
 // Reads a device back in pieces through two buffers: while one is counted, the other is filled.
-inline constexpr std::size_t kReadBackPiece = 8ULL << 20;
+inline constexpr std::size_t kReadBackPiece = 2ULL << 20;
 
 }  // namespace tranche::guard

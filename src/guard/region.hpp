@@ -112,7 +112,8 @@ struct DeviceLedger {
   alignas(64) AtomicPair head;
   alignas(64) Word64 peak_bytes;
   Word64 refusals;
-  Word64 dirty_bytes;  // Bytes that dead processes left behind, not yet scrubbed.
+  Word64 dirty_bytes;    // Bytes that dead processes left behind, not yet scrubbed.
+  Word64 context_bytes;  // What a context took at most: reserved before the next one is made.
   LaneLedger lanes[kLanes];
 };
 

@@ -223,7 +223,10 @@ std::uint32_t take_block(SharedState& state, unsigned number, std::uint64_t byte
   device.free_bytes -= block.size;
   block.asked = bytes;
   device.asked_bytes += bytes;
-  device.asked_most = std::max(device.asked_most, device.asked_bytes);
+  if (device.asked_bytes > device.asked_most) {
+    reclaim_dead(state);  // A device takes the memory of the dead back at once.
+    device.asked_most = std::max(device.asked_most, device.asked_bytes);
+  }
   state.slots[slot].vram_bytes[number].fetch_add(block.size);
   return index;
 }

@@ -12,6 +12,7 @@ enum Kind : std::uint32_t {
   kPhysical,  // cuMemCreate and imported handles
   kMapping,   // cuMemMap: address -> handle in `bytes`
   kImported,  // IPC, external memory, pool pointers
+  kPooled,    // Stream-ordered memory: `references` says which pool, and the pool is what is charged.
   kArray,
   kGraph,      // graph -> bytes of its allocation nodes
   kGraphExec,  // executable graph -> bytes; references: 1 when charged
@@ -24,11 +25,17 @@ inline std::uint64_t key_of(const void* object) {
   return reinterpret_cast<std::uintptr_t>(object);
 }
 
+// A pointer was freed: what it stood for is no longer charged.
+void uncharge_pointer(const TableEntry& entry);
+// Brings the account of every pool in line with what it holds. True when something came back.
+bool settle_pools();
+
 // Reserves, asks the driver, remembers; gives back when the driver says no. `ask` returns the driver's
 // result.
 template <class Ask>
 Result allocate(const char* api, std::uint32_t device, std::uint64_t bytes, Ask ask) {
-  const VramAnswer answer = reserve(device, bytes);
+  VramAnswer answer = reserve(device, bytes);
+  if (!answer.granted && settle_pools()) answer = reserve(device, bytes);  // Pools keep what they were given back.
   if (!answer.granted) {
     log_refusal(api, device, bytes, answer);
     return kOutOfMemory;

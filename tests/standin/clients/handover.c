@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   CHECK(cuMemsetD8_v2(from, 1, bytes));
   CHECK(cuMemcpyDtoD_v2(to, from, bytes));
   CHECK(cuCtxSynchronize());
+  sleep_to((uint64_t)number_argument(argc, argv, "start-ns", 0));
   double copied = 0, freed = 0, read = 0, verified = 0;
   uint64_t spent = 0, start;
   for (; spent < length; copied += (double)bytes) {
