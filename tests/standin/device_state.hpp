@@ -42,11 +42,12 @@ struct Config {
   unsigned checkpoint_supported = 1;
   unsigned host_pid_visible = 1;
   struct Mig {
-    unsigned device = 0, slices = 0, start = 0;
+    unsigned device = 0, slices = 0, start = 0;  // No slices: destroyed, its place is free.
     std::uint64_t memory_bytes = 0;
     char profile[24] = {};
   } mig[kMigMax];
   unsigned mig_count = 0;
+  unsigned mig_enabled = 0;  // Bit n: device n.
 };
 
 enum class Engine : unsigned { kCompute, kHostToDevice, kDeviceToHost };
