@@ -36,6 +36,7 @@ struct Suite {
 // Each suite lives in its own file; main.cpp lists them.
 Suite guard_suite();
 Suite guard_opencl_suite();
+Suite agent_suite();
 Suite api_suite();
 Suite cli_suite();
 Suite engine_suite();
