@@ -41,6 +41,7 @@ bool wanted(const std::string& part);
 Suite guard_suite();
 std::vector<Row> guard_memory_rows();  // Part of guard_suite().
 Suite guard_opencl_suite();
+Suite agent_suite();
 Suite api_suite();
 Suite cli_suite();
 Suite engine_suite();

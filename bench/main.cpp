@@ -12,7 +12,8 @@ namespace tranche::bench {
 namespace {
 
 std::vector<Suite> suites() {
-  return {api_suite(),
+  return {agent_suite(),
+          api_suite(),
           cli_suite(),
           engine_suite(),
           forecast_suite(),

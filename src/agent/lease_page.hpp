@@ -21,6 +21,7 @@ enum class JobPhase : std::uint32_t {
   kStuck = 7,     // Could not be ended: its devices must not be given to anybody.
 };
 
+inline constexpr std::uint32_t kMeteredDevices = 16;
 inline constexpr std::uint32_t kStreams = 3;  // As wire::LogStream counts them.
 
 struct LeasePage {
@@ -41,7 +42,7 @@ struct LeasePage {
   Word32 reason;           // wire::EndReason.
   Word32 processes_ended;  // Left over when the job itself had ended.
   Word32 scratch_wiped;
-  Word32 spare;
+  Word32 running_told;       // By the agent: the server knows that it ran.
   Word64 written[kStreams];  // Bytes in the log files.
   Word64 dropped[kStreams];  // Past the quota.
   // By the agent, for itself after a restart.
@@ -49,6 +50,10 @@ struct LeasePage {
   Word32 reported;                // JobPhase that was last told to the server, plus one.
   Word32 settled;                 // The end with all its receipts is in the spool.
   Word64 meter_sequence;
+  Word64 metered_until;  // Wall clock, microseconds.
+  Word64 metered_ns[kMeteredDevices];
+  Word64 metered_copies[kMeteredDevices];
+  Word64 last_sequence;  // Of the spool: when the server holds it, nothing of the lease is left to say.
 };
 static_assert(sizeof(LeasePage) <= 4096);
 

@@ -8,7 +8,6 @@ class App;
 
 namespace tranche::app {
 
-void add_agent_command(CLI::App& root, int& status);
 void add_agent_sandbox_command(CLI::App& root, int& status);
 
 }  // namespace tranche::app
