@@ -3,11 +3,8 @@
 lists every way; here are those that the guard itself closes."""
 import random
 import re
-import signal
-import subprocess
-import time
 
-from guard_fixture import (check, device_stats, eventually, finish, guard, probe, run, standin, start, top)
+from guard_fixture import (check, device_stats, eventually, finish, folder, probe, run, standin, start, top)
 
 # --- hostile jobs ---------------------------------------------------------------------------------------------
 nowhere = probe(r"""int main() { CUcontext c; CUdevice d; CUdeviceptr p; int i = cuInit(0), g = cuDeviceGet(&d, 0);
@@ -65,11 +62,11 @@ vandal = probe(r"""
 int main() { DEVICE char line[512], junk[8192]; memset(junk, 0xff, sizeof junk); int spoiled = 0;
   FILE* m = fopen("/proc/self/maps", "r");
   while (fgets(line, sizeof line, m)) { unsigned long a, b; char perm[8];
-    if (sscanf(line, "%lx-%lx %7s", &a, &b, perm) != 3 || !strstr(line, "tranche-")) continue;
+    if (sscanf(line, "%lx-%lx %7s", &a, &b, perm) != 3 || !strstr(line, "memfd:tranche-")) continue;
     if (perm[1] == 'w') { memset((void*)(a + 16), 0xff, b - a - 16); ++spoiled; } else mprotect((void*)a, b - a, 3); }
   for (int fd = 3; fd < 256; ++fd) { char link[64], to[128] = ""; snprintf(link, 64, "/proc/self/fd/%d", fd);
-    if (readlink(link, to, 127) < 0 || (!strstr(to, "tranche") && !strstr(to, "eventfd") && !strstr(to, "socket"))) continue;
-    if (strstr(to, "tranche") && ftruncate(fd, 0) == 0) spoiled += 100;
+    if (readlink(link, to, 127) < 0 || (!strstr(to, "memfd:tranche") && !strstr(to, "eventfd") && !strstr(to, "socket"))) continue;
+    if (strstr(to, "memfd:tranche") && ftruncate(fd, 0) == 0) spoiled += 100;
     fcntl(fd, F_SETFL, O_NONBLOCK);
     for (int i = 0; i < 64; ++i) if (write(fd, junk, 8) < 0) break;
     for (int i = 0; i < 64; ++i) if (send(fd, junk, i * 128, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) break; }
@@ -121,11 +118,12 @@ random.seed(4)
 paths = "plain pitch managed async pool vmm array array3d mipmap graph module".split()
 tenant = start("kills", ["--vram", "2GiB", "--name", "kills"], ["bash", "-c", f"""
 while read -r path length; do
-  {standin}/churn --seconds 30 --max-mib 16 --live 4 --paths $path --seed $RANDOM > /dev/null & child=$!
-  sleep $length; kill -9 $child; wait $child 2> /dev/null; echo done
+  {standin}/churn --announce 1 --seconds 60 --max-mib 16 --live 4 --paths $path --seed $RANDOM > {folder}/ready & child=$!
+  until grep -q ready {folder}/ready || ! kill -0 $child; do sleep 0.01; done
+  sleep $length; kill -9 $child; wait $child 2> /dev/null; echo done; : > {folder}/ready
 done"""])
 for path in paths * 4:
-    tenant.stdin.write(f"{path} {random.uniform(0.01, 0.12):.3f}\n")
+    tenant.stdin.write(f"{path} {random.uniform(0.001, 0.05):.3f}\n")
     tenant.stdin.flush()
     tenant.stdout.readline()
 check("hostile: after 44 kills in the middle of allocating, the account is exact",
