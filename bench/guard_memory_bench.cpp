@@ -256,7 +256,7 @@ void zeroing(std::vector<Row>& rows) {
                    fair(50),
                    true};
     const Job work{"handover", {"--mib", std::to_string(mib), "--seconds", "0.5"}, fair(50), true};
-    const Figures figures = lab.run({work, idle}, 0.5)[0];
+    const Figures figures = lab.run({work, idle}, 3.0)[0];
     const auto ratio = [&](const char* a, const char* b) {
       const auto over = figures.find(a);
       const auto under = figures.find(b);

@@ -3,11 +3,8 @@
 lists every way; here are those that the guard itself closes."""
 import random
 import re
-import signal
-import subprocess
-import time
 
-from guard_fixture import (check, device_stats, eventually, finish, guard, probe, run, standin, start, top)
+from guard_fixture import (check, device_stats, eventually, finish, folder, probe, run, standin, start, top)
 
 # --- hostile jobs ---------------------------------------------------------------------------------------------
 nowhere = probe(r"""int main() { CUcontext c; CUdevice d; CUdeviceptr p; int i = cuInit(0), g = cuDeviceGet(&d, 0);
@@ -121,11 +118,12 @@ random.seed(4)
 paths = "plain pitch managed async pool vmm array array3d mipmap graph module".split()
 tenant = start("kills", ["--vram", "2GiB", "--name", "kills"], ["bash", "-c", f"""
 while read -r path length; do
-  {standin}/churn --seconds 30 --max-mib 16 --live 4 --paths $path --seed $RANDOM > /dev/null & child=$!
-  sleep $length; kill -9 $child; wait $child 2> /dev/null; echo done
+  {standin}/churn --announce 1 --seconds 60 --max-mib 16 --live 4 --paths $path --seed $RANDOM > {folder}/ready & child=$!
+  until grep -q ready {folder}/ready || ! kill -0 $child; do sleep 0.01; done
+  sleep $length; kill -9 $child; wait $child 2> /dev/null; echo done; : > {folder}/ready
 done"""])
 for path in paths * 4:
-    tenant.stdin.write(f"{path} {random.uniform(0.01, 0.12):.3f}\n")
+    tenant.stdin.write(f"{path} {random.uniform(0.001, 0.05):.3f}\n")
     tenant.stdin.flush()
     tenant.stdout.readline()
 check("hostile: after 44 kills in the middle of allocating, the account is exact",

@@ -35,7 +35,8 @@ bool settle_pools();
 template <class Ask>
 Result allocate(const char* api, std::uint32_t device, std::uint64_t bytes, Ask ask) {
   VramAnswer answer = reserve(device, bytes);
-  if (!answer.granted && settle_pools()) answer = reserve(device, bytes);  // Pools keep what they were given back.
+  if (!answer.granted && settle_pools())
+    answer = reserve(device, bytes);  // Pools keep what they were given back.
   if (!answer.granted) {
     log_refusal(api, device, bytes, answer);
     return kOutOfMemory;
