@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/random.hpp"
+#include "engine/money_samples.hpp"
 #include "engine/snapshot.hpp"
 #include "engine/world.hpp"
 
@@ -58,22 +59,24 @@ Events one_of_each() {
                         .limit = 1,
                         .used = 2,
                         .asked = 3};
-  return {Founded{ana},
-          PartyCreated{ana, acme, "ana", "Europe/Madrid"},
-          PartyChanged{ana, "ana", "anna", "UTC", "Europe/Madrid", false, true},
-          RoleGranted{acme, ana, Role::kAuditor},
-          RoleRevoked{acme, ana, Role::kAuditor},
-          PasswordSet{ana, "$argon2id$"},
-          QuotaSet{acme, {}, quota},
-          RulesSet{acme, {}, rules},
-          TokenIssued{{3}, ana, "laptop", Scope::kJobs, hash, Instant(std::chrono::hours(1))},
-          TokenRevoked{{3}, ana},
-          JobSubmitted{{9}, ana, Admission::kOnDemand, units(6), "render", ask, "{\"run\":\"true\"}"},
-          JobEnded{{9}, ana, JobState::kStopped},
-          SkuSet{{}, {"large", 1000, 80'000'000'000}},
-          SettingsChanged{{}, {.on_demand_gpu_hour = units(3)}},
-          Denied{"job.submit", ana, refusal},
-          Ticked{4, 5}};
+  Events all{Founded{ana},
+             PartyCreated{ana, acme, "ana", "Europe/Madrid"},
+             PartyChanged{ana, "ana", "anna", "UTC", "Europe/Madrid", false, true},
+             RoleGranted{acme, ana, Role::kAuditor},
+             RoleRevoked{acme, ana, Role::kAuditor},
+             PasswordSet{ana, "$argon2id$"},
+             QuotaSet{acme, {}, quota},
+             RulesSet{acme, {}, rules},
+             TokenIssued{{3}, ana, "laptop", Scope::kJobs, hash, Instant(std::chrono::hours(1))},
+             TokenRevoked{{3}, ana},
+             JobSubmitted{{9}, ana, Admission::kOnDemand, units(6), "render", ask, "{\"run\":\"true\"}"},
+             JobEnded{{9}, ana, JobState::kStopped},
+             SkuSet{{}, {"large", 1000, 80'000'000'000}},
+             SettingsChanged{{}, {.on_demand_gpu_hour = units(3)}},
+             Denied{"job.submit", ana, refusal},
+             Ticked{4, 5}};
+  for (Event& event : money_samples()) all.push_back(std::move(event));
+  return all;
 }
 
 Envelope sample_envelope() {

@@ -12,8 +12,13 @@
 #include "base/envelope.hpp"
 #include "base/ids.hpp"
 #include "engine/job.hpp"
+#include "engine/ledger.hpp"
+#include "engine/market.hpp"
+#include "engine/metering.hpp"
 #include "engine/party.hpp"
 #include "engine/platform.hpp"
+#include "engine/price.hpp"
+#include "engine/spend_book.hpp"
 #include "engine/token.hpp"
 
 namespace tranche::engine {
@@ -42,6 +47,12 @@ struct State {
   std::map<TokenId, Token> tokens{};
   std::map<JobId, Job> jobs{};
   std::map<RequestKey, Remembered> remembered{};
+  Ledger ledger{};
+  Market market{};
+  std::vector<PriceList> prices{};  // By the time from which they hold.
+  std::map<LeaseId, Meter> meters{};
+  std::map<PartyId, Spent> spent{};
+  std::map<CostKey, CostLine> costs{};
   Indexes index{};
 
   [[nodiscard]] const Party* party(PartyId id) const;
