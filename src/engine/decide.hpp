@@ -26,6 +26,21 @@ Decision decide(const State&, const Envelope&, const Actor&, const ChangeSetting
 Decision decide(const State&, const Envelope&, const Actor&, const AddNode&);
 Decision decide(const State&, const Envelope&, const Actor&, const ChangeNode&);
 Decision decide(const State&, const Envelope&, const Actor&, const RemoveNode&);
+// Money and market.
+Decision decide(const State&, const Envelope&, const Actor&, const TopUp&);
+Decision decide(const State&, const Envelope&, const Actor&, const PostEntry&);
+Decision decide(const State&, const Envelope&, const Actor&, const ReversePosting&);
+Decision decide(const State&, const Envelope&, const Actor&, const SetOverdraft&);
+Decision decide(const State&, const Envelope&, const Actor&, const PlaceHold&);
+Decision decide(const State&, const Envelope&, const Actor&, const EndHold&);
+Decision decide(const State&, const Envelope&, const Actor&, const SetMarketRules&);
+Decision decide(const State&, const Envelope&, const Actor&, const CertifyCapacity&);
+Decision decide(const State&, const Envelope&, const Actor&, const ListCapacity&);
+Decision decide(const State&, const Envelope&, const Actor&, const PlaceOrder&);
+Decision decide(const State&, const Envelope&, const Actor&, const CancelOrder&);
+Decision decide(const State&, const Envelope&, const Actor&, const InterruptContract&);
+Decision decide(const State&, const Envelope&, const Actor&, const ResumeContract&);
+Decision decide(const State&, const Envelope&, const Actor&, const SetPriceList&);
 
 // These come from the platform itself and need no actor.
 Decision decide(const State&, const Envelope&, const Found&);
@@ -40,6 +55,9 @@ Decision decide(const State&, const Envelope&, const ReportMeters&);
 Decision decide(const State&, const Envelope&, const KeepReceipts&);
 Decision decide(const State&, const Envelope&, const NoteHealth&);
 Decision decide(const State&, const Envelope&, const Schedule&);
+Decision decide(const State&, const Envelope&, const OpenMeter&);
+Decision decide(const State&, const Envelope&, const RecordUsage&);
+Decision decide(const State&, const Envelope&, const CloseMeter&);
 
 void apply(State&, const Envelope&, const Founded&);
 void apply(State&, const Envelope&, const PartyCreated&);
@@ -71,5 +89,28 @@ void apply(State&, const Envelope&, const ReceiptsKept&);
 void apply(State&, const Envelope&, const HealthSignalled&);
 void apply(State&, const Envelope&, const JobRequeued&);
 void apply(State&, const Envelope&, const JobStopRequested&);
+
+// Money and market.
+void apply(State&, const Envelope&, const Posted&);
+void apply(State&, const Envelope&, const OverdraftSet&);
+void apply(State&, const Envelope&, const HoldPlaced&);
+void apply(State&, const Envelope&, const HoldEnded&);
+void apply(State&, const Envelope&, const BudgetAlerted&);
+void apply(State&, const Envelope&, const MarketRulesSet&);
+void apply(State&, const Envelope&, const CapacityCertified&);
+void apply(State&, const Envelope&, const BookOpened&);
+void apply(State&, const Envelope&, const CapacityListed&);
+void apply(State&, const Envelope&, const OrderPlaced&);
+void apply(State&, const Envelope&, const OrderFilled&);
+void apply(State&, const Envelope&, const OrderClosed&);
+void apply(State&, const Envelope&, const OrderRepriced&);
+void apply(State&, const Envelope&, const ContractInterrupted&);
+void apply(State&, const Envelope&, const ContractResumed&);
+void apply(State&, const Envelope&, const ContractSettled&);
+void apply(State&, const Envelope&, const ContractPaidOut&);
+void apply(State&, const Envelope&, const PriceListSet&);
+void apply(State&, const Envelope&, const MeterOpened&);
+void apply(State&, const Envelope&, const Charged&);
+void apply(State&, const Envelope&, const MeterClosed&);
 
 }  // namespace tranche::engine

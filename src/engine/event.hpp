@@ -10,8 +10,13 @@
 #include "engine/job.hpp"
 #include "engine/lease.hpp"
 #include "engine/node.hpp"
+#include "engine/ledger.hpp"
+#include "engine/market.hpp"
+#include "engine/metering.hpp"
 #include "engine/party.hpp"
 #include "engine/platform.hpp"
+#include "engine/price.hpp"
+#include "engine/spend_book.hpp"
 #include "engine/token.hpp"
 
 namespace tranche::engine {
@@ -44,6 +49,23 @@ using Command = std::variant<Found,
                              KeepReceipts,
                              NoteHealth,
                              Schedule>;
+                             TopUp,
+                             PostEntry,
+                             ReversePosting,
+                             SetOverdraft,
+                             PlaceHold,
+                             EndHold,
+                             SetMarketRules,
+                             CertifyCapacity,
+                             ListCapacity,
+                             PlaceOrder,
+                             CancelOrder,
+                             InterruptContract,
+                             ResumeContract,
+                             SetPriceList,
+                             OpenMeter,
+                             RecordUsage,
+                             CloseMeter>;
 
 // The name under which a command stands in the audit log.
 [[nodiscard]] std::string_view command_name(const Command&);
@@ -78,6 +100,27 @@ using Event = std::variant<Founded,
                            HealthSignalled,
                            JobRequeued,
                            JobStopRequested>;
+                           Posted,
+                           OverdraftSet,
+                           HoldPlaced,
+                           HoldEnded,
+                           BudgetAlerted,
+                           MarketRulesSet,
+                           CapacityCertified,
+                           BookOpened,
+                           CapacityListed,
+                           OrderPlaced,
+                           OrderFilled,
+                           OrderClosed,
+                           OrderRepriced,
+                           ContractInterrupted,
+                           ContractResumed,
+                           ContractSettled,
+                           ContractPaidOut,
+                           PriceListSet,
+                           MeterOpened,
+                           Charged,
+                           MeterClosed>;
 
 // On disk an event is its number, then its described fields. Fields are only ever appended, with a default.
 template <class E>
@@ -142,6 +185,50 @@ template <>
 inline constexpr std::uint16_t kEventNumber<JobRequeued> = 29;
 template <>
 inline constexpr std::uint16_t kEventNumber<JobStopRequested> = 30;
+
+// 60 to 99: money and market.
+template <>
+inline constexpr std::uint16_t kEventNumber<Posted> = 60;
+template <>
+inline constexpr std::uint16_t kEventNumber<OverdraftSet> = 61;
+template <>
+inline constexpr std::uint16_t kEventNumber<HoldPlaced> = 62;
+template <>
+inline constexpr std::uint16_t kEventNumber<HoldEnded> = 63;
+template <>
+inline constexpr std::uint16_t kEventNumber<BudgetAlerted> = 64;
+template <>
+inline constexpr std::uint16_t kEventNumber<MarketRulesSet> = 65;
+template <>
+inline constexpr std::uint16_t kEventNumber<CapacityCertified> = 66;
+template <>
+inline constexpr std::uint16_t kEventNumber<BookOpened> = 67;
+template <>
+inline constexpr std::uint16_t kEventNumber<CapacityListed> = 68;
+template <>
+inline constexpr std::uint16_t kEventNumber<OrderPlaced> = 69;
+template <>
+inline constexpr std::uint16_t kEventNumber<OrderFilled> = 70;
+template <>
+inline constexpr std::uint16_t kEventNumber<OrderClosed> = 71;
+template <>
+inline constexpr std::uint16_t kEventNumber<OrderRepriced> = 72;
+template <>
+inline constexpr std::uint16_t kEventNumber<ContractInterrupted> = 73;
+template <>
+inline constexpr std::uint16_t kEventNumber<ContractResumed> = 74;
+template <>
+inline constexpr std::uint16_t kEventNumber<ContractSettled> = 75;
+template <>
+inline constexpr std::uint16_t kEventNumber<ContractPaidOut> = 76;
+template <>
+inline constexpr std::uint16_t kEventNumber<PriceListSet> = 77;
+template <>
+inline constexpr std::uint16_t kEventNumber<MeterOpened> = 78;
+template <>
+inline constexpr std::uint16_t kEventNumber<Charged> = 79;
+template <>
+inline constexpr std::uint16_t kEventNumber<MeterClosed> = 80;
 
 using Events = std::vector<Event>;
 using Decision = Result<Events, Refusal>;

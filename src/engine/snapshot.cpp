@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/snapshot.hpp"
 
+#include "engine/money_snapshot.hpp"
 #include "wire/codec_impl.hpp"
 
 namespace tranche::engine {
@@ -89,6 +90,7 @@ std::string encode_state(const State& state) {
     wire::detail::write_record(out, key);
     wire::detail::write_record(out, value);
   }
+  encode_money(out, state);
   return out;
 }
 
@@ -105,6 +107,7 @@ Result<State, std::string> decode_state(std::string_view bytes) {
                      read_values(reader, state.devices, [](const Device& device) { return device.id; }) &&
                      read_values(reader, state.leases, [](const Lease& lease) { return lease.id; }) &&
                      read_remembered(reader, state);
+                     read_remembered(reader, state) && decode_money(reader, state);
   if (!whole) return refuse(std::string(reader.reason()));
   if (reader.left() > 0) return refuse(std::string("there are bytes after the end of the state"));
   state.sequence = counters.sequence;

@@ -16,8 +16,13 @@
 #include "engine/job.hpp"
 #include "engine/lease.hpp"
 #include "engine/node.hpp"
+#include "engine/ledger.hpp"
+#include "engine/market.hpp"
+#include "engine/metering.hpp"
 #include "engine/party.hpp"
 #include "engine/platform.hpp"
+#include "engine/price.hpp"
+#include "engine/spend_book.hpp"
 #include "engine/token.hpp"
 
 namespace tranche::engine {
@@ -53,6 +58,12 @@ struct State {
   std::map<DeviceId, Device> devices{};
   std::map<LeaseId, Lease> leases{};
   std::map<RequestKey, Remembered> remembered{};
+  Ledger ledger{};
+  Market market{};
+  std::vector<PriceList> prices{};  // By the time from which they hold.
+  std::map<LeaseId, Meter> meters{};
+  std::map<PartyId, Spent> spent{};
+  std::map<CostKey, CostLine> costs{};
   Indexes index{};
 
   [[nodiscard]] const Party* party(PartyId id) const;

@@ -145,6 +145,13 @@ void OrderBooks::set_held(std::uint64_t id, Money held) {
   if (MarketOrder* order = orders_.find(id)) order->held = held;
 }
 
+void OrderBooks::drop_empty_lanes() {
+  for (const std::uint64_t key : lanes_.ids()) {
+    const Lane& lane = *lanes_.find(key);
+    if (lane.bids.empty() && lane.asks.empty()) lanes_.erase(key);
+  }
+}
+
 Match OrderBooks::match(const MarketOrder& taker, const Admission& admission) const {
   Match match;
   taker.slots == 1 ? match_slot(taker, admission, match) : match_window(taker, admission, match);

@@ -124,6 +124,7 @@ class OrderBooks {
   void take(std::uint64_t id, std::int64_t first_slot, std::uint32_t slots, std::uint32_t quantity);
   void reprice(std::uint64_t id, std::int64_t price);
   void set_held(std::uint64_t id, Money held);
+  void drop_empty_lanes();
 
   // Calls visit(order) for the orders of a side that touch a slot, best first, until it returns false.
   template <class Visit>
