@@ -2,8 +2,10 @@
 #include "app/guard_change.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <stdexcept>
 
 #include "app/guard_run.hpp"
