@@ -44,6 +44,12 @@ engine::Action needed(const engine::Event& event) {
     Action operator()(const engine::HealthSignalled&) const { return Action::kManageCapacity; }
     Action operator()(const engine::JobRequeued&) const { return Action::kViewJob; }
     Action operator()(const engine::JobStopRequested&) const { return Action::kViewJob; }
+    // Money and market: whoever sees the party's bill.
+    template <class Money>
+    Action operator()(const Money&) const {
+      static_assert(engine::kEventNumber<Money> >= 60 && engine::kEventNumber<Money> < 100);
+      return Action::kViewBilling;
+    }
   };
   return std::visit(Needed{}, event);
 }

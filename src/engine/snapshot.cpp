@@ -106,7 +106,6 @@ Result<State, std::string> decode_state(std::string_view bytes) {
                      read_values(reader, state.nodes, [](const Node& node) { return node.id; }) &&
                      read_values(reader, state.devices, [](const Device& device) { return device.id; }) &&
                      read_values(reader, state.leases, [](const Lease& lease) { return lease.id; }) &&
-                     read_remembered(reader, state);
                      read_remembered(reader, state) && decode_money(reader, state);
   if (!whole) return refuse(std::string(reader.reason()));
   if (reader.left() > 0) return refuse(std::string("there are bytes after the end of the state"));
