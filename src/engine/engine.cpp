@@ -17,13 +17,12 @@ Refusal bad_token() {
 }
 
 template <class T>
-concept NeedsNoActor = std::same_as<T, Found> || std::same_as<T, OpenSession> ||
-                       std::same_as<T, NoteDenial> || std::same_as<T, Tick> || std::same_as<T, JoinNode> ||
-                       std::same_as<T, ReportNode> || std::same_as<T, LoseNode> ||
-                       std::same_as<T, ReportLease> || std::same_as<T, ReportMeters> ||
-                       std::same_as<T, KeepReceipts> || std::same_as<T, NoteHealth> ||
-                       std::same_as<T, Schedule> || std::same_as<T, OpenMeter> ||
-                       std::same_as<T, RecordUsage> || std::same_as<T, CloseMeter>;
+concept NeedsNoActor =
+    std::same_as<T, Found> || std::same_as<T, OpenSession> || std::same_as<T, NoteDenial> ||
+    std::same_as<T, Tick> || std::same_as<T, JoinNode> || std::same_as<T, ReportNode> ||
+    std::same_as<T, LoseNode> || std::same_as<T, ReportLease> || std::same_as<T, ReportMeters> ||
+    std::same_as<T, KeepReceipts> || std::same_as<T, NoteHealth> || std::same_as<T, Schedule> ||
+    std::same_as<T, OpenMeter> || std::same_as<T, RecordUsage> || std::same_as<T, CloseMeter>;
 
 PartyId party_of(const Command& command) {
   return std::visit(
