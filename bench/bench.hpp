@@ -41,6 +41,8 @@ Suite cli_suite();
 Suite engine_suite();
 Suite forecast_suite();
 Suite journal_suite();
+Suite ledger_suite();
+Suite market_suite();
 Suite sizing_suite();
 Suite wire_suite();
 Suite net_suite();

@@ -19,6 +19,8 @@ std::vector<Suite> suites() {
           guard_opencl_suite(),
           guard_suite(),
           journal_suite(),
+          ledger_suite(),
+          market_suite(),
           net_suite(),
           placement_suite(),
           replay_suite(),

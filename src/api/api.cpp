@@ -126,8 +126,14 @@ Api::Api(server::Loop& loop, ApiOptions options)
       sealer_(options_.seal_key),
       events_(loop),
       catalogue_(std::make_shared<Catalogue>()) {
-  for (auto* make :
-       {&party_routes, &access_routes, &quota_routes, &job_routes, &audit_routes, &system_routes}) {
+  for (auto* make : {&party_routes,
+                     &access_routes,
+                     &quota_routes,
+                     &job_routes,
+                     &audit_routes,
+                     &system_routes,
+                     &market_routes,
+                     &money_routes}) {
     for (Route& route : make()) routes_.push_back(std::move(route));
   }
   for (const Route& route : routes_) by_depth_[segments(route.path).size()].push_back(&route);

@@ -58,5 +58,7 @@ std::vector<Route> quota_routes();   // Quotas, rules, SKUs, settings.
 std::vector<Route> job_routes();
 std::vector<Route> audit_routes();
 std::vector<Route> system_routes();  // Health, metrics, documents.
+std::vector<Route> market_routes();
+std::vector<Route> money_routes();  // Accounts, prices, costs, invoices.
 
 }  // namespace tranche::api

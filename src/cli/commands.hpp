@@ -35,6 +35,8 @@ void add_token_commands(CLI::App& root, Program& program);      // token
 void add_quota_commands(CLI::App& root, Program& program);      // quota
 void add_rules_commands(CLI::App& root, Program& program);      // rules
 void add_platform_commands(CLI::App& root, Program& program);   // sku, settings
+void add_market_commands(CLI::App& root, Program& program);     // market
+void add_money_commands(CLI::App& root, Program& program);      // account, price, cost, invoice
 void add_run_command(CLI::App& root, Program& program);         // run
 void add_job_commands(CLI::App& root, Program& program);        // ps, show, stop
 void add_why_command(CLI::App& root, Program& program);         // why
