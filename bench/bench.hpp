@@ -48,6 +48,8 @@ Suite engine_suite();
 Suite forecast_suite();
 Suite health_suite();
 Suite journal_suite();
+Suite ledger_suite();
+Suite market_suite();
 Suite sizing_suite();
 Suite wire_suite();
 Suite net_suite();

@@ -21,6 +21,8 @@ std::vector<Suite> suites() {
           guard_suite(),
           health_suite(),
           journal_suite(),
+          ledger_suite(),
+          market_suite(),
           net_suite(),
           placement_suite(),
           replay_suite(),

@@ -134,7 +134,9 @@ Api::Api(server::Loop& loop, ApiOptions options)
                      &log_routes,
                      &exec_routes,
                      &audit_routes,
-                     &system_routes}) {
+                     &system_routes,
+                     &market_routes,
+                     &money_routes}) {
     for (Route& route : make()) routes_.push_back(std::move(route));
   }
   for (const Route& route : routes_) by_depth_[segments(route.path).size()].push_back(&route);

@@ -7,7 +7,6 @@
 // id, so that nothing can be observed of how the table came about. Zero is no id.
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <utility>
 #include <vector>
 
@@ -22,7 +21,7 @@ class IdTable {
   [[nodiscard]] const T* find(std::uint64_t id) const {
     if (size_ == 0) return nullptr;
     for (std::size_t at = home(id);; at = next(at)) {
-      if (index_[at].id == id) return &slab_[index_[at].slot];
+      if (index_[at].id == id) return &at_slot(index_[at].slot);
       if (index_[at].id == 0) return nullptr;
     }
   }
@@ -34,16 +33,15 @@ class IdTable {
     if ((size_ + 1) * 2 > index_.size()) grow();
     std::uint32_t slot = 0;
     if (free_.empty()) {
-      slot = static_cast<std::uint32_t>(slab_.size());
-      slab_.push_back(std::move(value));
+      slot = used_++;
+      if (slot % kPage == 0) pages_.emplace_back(kPage);
     } else {
       slot = free_.back();
       free_.pop_back();
-      slab_[slot] = std::move(value);
     }
     place({id, slot});
     ++size_;
-    return slab_[slot];
+    return at_slot(slot) = std::move(value);
   }
 
   T& operator[](std::uint64_t id) {
@@ -57,7 +55,7 @@ class IdTable {
     for (; index_[at].id != id; at = next(at)) {
       if (index_[at].id == 0) return false;
     }
-    slab_[index_[at].slot] = T{};
+    at_slot(index_[at].slot) = T{};
     free_.push_back(index_[at].slot);
     close_gap(at);
     --size_;
@@ -79,6 +77,9 @@ class IdTable {
     std::uint64_t id = 0;
     std::uint32_t slot = 0;
   };
+
+  [[nodiscard]] const T& at_slot(std::uint32_t slot) const { return pages_[slot / kPage][slot % kPage]; }
+  [[nodiscard]] T& at_slot(std::uint32_t slot) { return pages_[slot / kPage][slot % kPage]; }
 
   [[nodiscard]] std::size_t home(std::uint64_t id) const {
     return static_cast<std::size_t>((id * 0x9E3779B97F4A7C15ULL) >> shift_);
@@ -111,7 +112,10 @@ class IdTable {
     }
   }
 
-  std::deque<T> slab_;
+  static constexpr std::uint32_t kPage = 256;
+
+  std::vector<std::vector<T>> pages_;  // All of one size, so that values never move.
+  std::uint32_t used_ = 0;             // Slots that were ever handed out.
   std::vector<std::uint32_t> free_;
   std::vector<Entry> index_;
   unsigned shift_ = 64;

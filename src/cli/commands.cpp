@@ -77,6 +77,8 @@ void add_client_commands(CLI::App& root, Program& program) {
   add_quota_commands(root, program);
   add_rules_commands(root, program);
   add_platform_commands(root, program);
+  add_market_commands(root, program);
+  add_money_commands(root, program);
   add_doctor_command(root, program);
   add_completion_command(root, program);
   add_help_command(root, program);

@@ -25,7 +25,6 @@ struct State;
 // Tenants meet in `soft` only when both agreed; all who did are one group, everybody else is his own.
 constexpr std::uint32_t kSharingGroup = 0;
 [[nodiscard]] std::uint32_t trust_group(const State&, PartyId tenant);
-[[nodiscard]] PartyId tenant_of(const State&, PartyId owner);  // The party itself when it has none above.
 
 struct Place {
   NodeId node{};

@@ -30,13 +30,6 @@ AccountId credit_account(const State& state, PartyId payer) {
   return AccountId::make(payer, AccountKind::kCredit, currency_of(state));
 }
 
-PartyId tenant_of(const State& state, PartyId party) {
-  for (const Party* at = state.party(party); at != nullptr; at = state.party(at->parent)) {
-    if (at->id.kind() == PartyKind::kTenant) return at->id;
-  }
-  return kPlatform;
-}
-
 PartyId payer_of(const State& state, PartyId party) {
   const Currency currency = currency_of(state);
   PartyId tenant = kPlatform;

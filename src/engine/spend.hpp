@@ -13,7 +13,6 @@ namespace tranche::engine {
 [[nodiscard]] Currency currency_of(const State&);
 // The nearest party at or above that has an account of its own; else the tenant, or the platform.
 [[nodiscard]] PartyId payer_of(const State&, PartyId party);
-[[nodiscard]] PartyId tenant_of(const State&, PartyId party);
 [[nodiscard]] AccountId credit_account(const State&, PartyId payer);
 
 // The first spend limit at or above the party that `amount` more would break.

@@ -77,6 +77,7 @@ struct State {
 
 [[nodiscard]] std::string path_of(const State&, PartyId);  // "acme/research/ana"; "platform" for the root.
 [[nodiscard]] PartyId find_path(const State&, std::string_view);  // An id or a path; zero: none.
+[[nodiscard]] PartyId tenant_of(const State&, PartyId);  // The tenant it belongs to, else the platform.
 [[nodiscard]] bool is_at_or_below(const State&, PartyId party, PartyId ancestor);
 
 }  // namespace tranche::engine
