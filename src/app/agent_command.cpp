@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/agent.hpp"
+#include "agent/opencl_scrubber.hpp"
 #include "agent/sandbox_try.hpp"
 #include "app/agent_commands.hpp"
 #include "app/commands.hpp"
@@ -132,7 +133,9 @@ void run_agent(const AgentFlags& flags) {
   } else {
     ports = gpu::open_ports();
   }
-  agent::Agent agent(std::move(options), identity, std::move(ports), spawner.get(), world.get());
+  auto scrubber = options.simulated ? nullptr : std::make_unique<agent::OpenClScrubber>();
+  agent::Agent agent(
+      std::move(options), identity, std::move(ports), spawner.get(), world.get(), std::move(scrubber));
   serve(agent, signals);
 }
 
