@@ -154,7 +154,7 @@ def a_stop_reaches_the_process():
         site.until(lambda: "ready" in site.logs(polite), lambda: json.dumps(site.job(polite)))
         assert site.ana.post(f"/v1/jobs/{polite}/stop").status == 200
         site.until_state(polite, "stopped")
-        assert "saved" in site.logs(polite)
+        site.until(lambda: "saved" in site.logs(polite), lambda: json.dumps(site.job(polite)) + site.logs(polite))
         late = site.submit("sleep 1000", limits={"time": "1s"})
         site.until_state(late, "failed")
         assert site.job(late)["end_reason"] == "time_limit", site.job(late)

@@ -47,6 +47,9 @@ void add_system(Options& options, const SandboxPlan& plan) {
     }
   }
   options.add("--proc", "/proc", "--dev", "/dev");
+  // How many cores and memory nodes there are: runtimes (PoCL, OpenMP, PyTorch) will not start without.
+  for (const char* place : {"/sys/devices/system/cpu", "/sys/devices/system/node"})
+    options.add("--ro-bind-try", place, place);
   options.add("--size", std::to_string(kSharedMemoryBytes), "--tmpfs", "/dev/shm");
 }
 

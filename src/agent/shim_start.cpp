@@ -51,7 +51,9 @@ void unblock_signals() {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (const int signal : {SIGPIPE, SIGCHLD}) ::signal(signal, SIG_DFL);
+  // What the agent's processes ignore, a job must hear: an ignored signal cannot even be trapped by a shell.
+  for (int signal = 1; signal < NSIG; ++signal)
+    if (signal != SIGKILL && signal != SIGSTOP) ::signal(signal, SIG_DFL);
 }
 
 void limit_resources(const SandboxPlan& plan) {

@@ -67,7 +67,7 @@ Events one_of_each() {
                                 .vram = gigabytes(80),
                                 .profiles = {{"1g.10gb", 1, 1, 0x7F, 7, gigabytes(10)}},
                                 .soft_capable = true};
-  return {
+  Events all{
       Founded{ana},
       PartyCreated{ana, acme, "ana", "Europe/Madrid"},
       PartyChanged{ana, "ana", "anna", "UTC", "Europe/Madrid", false, true},
@@ -99,22 +99,6 @@ Events one_of_each() {
       HealthSignalled{{7}, 8, {3}, {.uuid = "GPU-1", .source = "xid", .code = 79}},
       JobRequeued{{9}, EndReason::kPreempted, Instant(std::chrono::hours(3)), "owner asked", ana},
       JobStopRequested{{9}, ana}};
-  Events all{Founded{ana},
-             PartyCreated{ana, acme, "ana", "Europe/Madrid"},
-             PartyChanged{ana, "ana", "anna", "UTC", "Europe/Madrid", false, true},
-             RoleGranted{acme, ana, Role::kAuditor},
-             RoleRevoked{acme, ana, Role::kAuditor},
-             PasswordSet{ana, "$argon2id$"},
-             QuotaSet{acme, {}, quota},
-             RulesSet{acme, {}, rules},
-             TokenIssued{{3}, ana, "laptop", Scope::kJobs, hash, Instant(std::chrono::hours(1))},
-             TokenRevoked{{3}, ana},
-             JobSubmitted{{9}, ana, Admission::kOnDemand, units(6), "render", ask, "{\"run\":\"true\"}"},
-             JobEnded{{9}, ana, JobState::kStopped},
-             SkuSet{{}, {"large", 1000, 80'000'000'000}},
-             SettingsChanged{{}, {.on_demand_gpu_hour = units(3)}},
-             Denied{"job.submit", ana, refusal},
-             Ticked{4, 5}};
   for (Event& event : money_samples()) all.push_back(std::move(event));
   return all;
 }
