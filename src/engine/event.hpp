@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Every command and every event of the engine. Type numbers are written to disk: never change or reuse one.
-#include <boost/mp11/list.hpp>
+// Every command and every event of the engine.
 #include <cstdint>
 #include <variant>
 #include <vector>
@@ -21,214 +20,157 @@
 
 namespace tranche::engine {
 
-using Command = std::variant<Found,
-                             CreateParty,
-                             ChangeParty,
-                             GrantRole,
-                             RevokeRole,
-                             SetPassword,
-                             SetQuota,
-                             SetRules,
-                             IssueToken,
-                             RevokeToken,
-                             OpenSession,
-                             SubmitJob,
-                             StopJob,
-                             SetSku,
-                             ChangeSettings,
-                             NoteDenial,
-                             Tick,
-                             AddNode,
-                             JoinNode,
-                             ReportNode,
-                             LoseNode,
-                             ChangeNode,
-                             RemoveNode,
-                             ReportLease,
-                             ReportMeters,
-                             KeepReceipts,
-                             NoteHealth,
-                             Schedule,
-                             TopUp,
-                             PostEntry,
-                             ReversePosting,
-                             SetOverdraft,
-                             PlaceHold,
-                             EndHold,
-                             SetMarketRules,
-                             CertifyCapacity,
-                             ListCapacity,
-                             PlaceOrder,
-                             CancelOrder,
-                             InterruptContract,
-                             ResumeContract,
-                             SetPriceList,
-                             OpenMeter,
-                             RecordUsage,
-                             CloseMeter>;
+// clang-format off
+// Each command beside the name under which it stands in the audit log.
+#define TRANCHE_COMMANDS(X) \
+  X(Found, "platform.found") \
+  X(CreateParty, "party.create") \
+  X(ChangeParty, "party.change") \
+  X(GrantRole, "role.grant") \
+  X(RevokeRole, "role.revoke") \
+  X(SetPassword, "password.set") \
+  X(SetQuota, "quota.set") \
+  X(SetRules, "rules.set") \
+  X(IssueToken, "token.issue") \
+  X(RevokeToken, "token.revoke") \
+  X(OpenSession, "session.open") \
+  X(SubmitJob, "job.submit") \
+  X(StopJob, "job.stop") \
+  X(SetSku, "sku.set") \
+  X(ChangeSettings, "settings.change") \
+  X(NoteDenial, "denied") \
+  X(Tick, "tick") \
+  X(AddNode, "node.add") \
+  X(JoinNode, "node.join") \
+  X(ReportNode, "node.report") \
+  X(LoseNode, "node.lose") \
+  X(ChangeNode, "node.change") \
+  X(RemoveNode, "node.remove") \
+  X(ReportLease, "lease.report") \
+  X(ReportMeters, "meter.report") \
+  X(KeepReceipts, "receipts.keep") \
+  X(NoteHealth, "health.note") \
+  X(Schedule, "schedule") \
+  X(TopUp, "account.top_up") \
+  X(PostEntry, "ledger.post") \
+  X(ReversePosting, "ledger.reverse") \
+  X(SetOverdraft, "account.overdraft") \
+  X(PlaceHold, "hold.place") \
+  X(EndHold, "hold.end") \
+  X(SetMarketRules, "market.rules") \
+  X(CertifyCapacity, "market.certify") \
+  X(ListCapacity, "market.list") \
+  X(PlaceOrder, "market.order") \
+  X(CancelOrder, "market.cancel") \
+  X(InterruptContract, "contract.interrupt") \
+  X(ResumeContract, "contract.resume") \
+  X(SetPriceList, "price.set") \
+  X(OpenMeter, "meter.open") \
+  X(RecordUsage, "meter.record") \
+  X(CloseMeter, "meter.close")
 
-// The name under which a command stands in the audit log.
+// Each event beside its number. Numbers are written to disk: never change or reuse one. On disk an event is its
+// number, then its described fields; fields are only ever appended, with a default.
+// 1 to 39 tenancy, jobs and nodes; 40 to 59 bookings and health; 60 to 89 money and market; 90 to 99 volumes.
+#define TRANCHE_EVENTS(X) \
+  X(Founded, 1) \
+  X(PartyCreated, 2) \
+  X(PartyChanged, 3) \
+  X(RoleGranted, 4) \
+  X(RoleRevoked, 5) \
+  X(PasswordSet, 6) \
+  X(QuotaSet, 7) \
+  X(RulesSet, 8) \
+  X(TokenIssued, 9) \
+  X(TokenRevoked, 10) \
+  X(JobSubmitted, 11) \
+  X(JobEnded, 12) \
+  X(SkuSet, 13) \
+  X(SettingsChanged, 14) \
+  X(Denied, 15) \
+  X(Ticked, 16) \
+  X(NodeAdded, 17) \
+  X(NodeInvitationUsed, 18) \
+  X(NodeReported, 19) \
+  X(NodeStateChanged, 20) \
+  X(NodeChanged, 21) \
+  X(DeviceStateChanged, 22) \
+  X(LeaseGranted, 23) \
+  X(LeaseRevoked, 24) \
+  X(LeaseReported, 25) \
+  X(UsageMetered, 26) \
+  X(ReceiptsKept, 27) \
+  X(HealthSignalled, 28) \
+  X(JobRequeued, 29) \
+  X(JobStopRequested, 30) \
+  X(Posted, 60) \
+  X(OverdraftSet, 61) \
+  X(HoldPlaced, 62) \
+  X(HoldEnded, 63) \
+  X(BudgetAlerted, 64) \
+  X(MarketRulesSet, 65) \
+  X(CapacityCertified, 66) \
+  X(BookOpened, 67) \
+  X(CapacityListed, 68) \
+  X(OrderPlaced, 69) \
+  X(OrderFilled, 70) \
+  X(OrderClosed, 71) \
+  X(OrderRepriced, 72) \
+  X(ContractInterrupted, 73) \
+  X(ContractResumed, 74) \
+  X(ContractSettled, 75) \
+  X(ContractPaidOut, 76) \
+  X(PriceListSet, 77) \
+  X(MeterOpened, 78) \
+  X(Charged, 79) \
+  X(MeterClosed, 80)
+// clang-format on
+
+// A variant of so many alternatives is slow to compile wherever it is copied or destroyed, and almost every
+// file of the engine does both. So the variants are dressed in classes whose special members live in
+// event.cpp.
+#define TRANCHE_ALTERNATIVE(Type, with) , Type
+#define TRANCHE_MADE_FROM(Type, with) \
+  TRANCHE_SELF(Type&&);               \
+  TRANCHE_SELF(const Type&);
+#define TRANCHE_SPECIAL_MEMBERS(Self) \
+  Self();                             \
+  Self(const Self&);                  \
+  Self(Self&&) noexcept;              \
+  Self& operator=(const Self&);       \
+  Self& operator=(Self&&) noexcept;   \
+  ~Self();
+
+template <class None, class... Types>
+using VariantWithoutFirst = std::variant<Types...>;
+using CommandVariant = VariantWithoutFirst<void TRANCHE_COMMANDS(TRANCHE_ALTERNATIVE)>;
+using EventVariant = VariantWithoutFirst<void TRANCHE_EVENTS(TRANCHE_ALTERNATIVE)>;
+
+class Command : public CommandVariant {
+ public:
+  TRANCHE_SPECIAL_MEMBERS(Command)
+#define TRANCHE_SELF Command
+  TRANCHE_COMMANDS(TRANCHE_MADE_FROM)
+#undef TRANCHE_SELF
+};
+
+class Event : public EventVariant {
+ public:
+  TRANCHE_SPECIAL_MEMBERS(Event)
+#define TRANCHE_SELF Event
+  TRANCHE_EVENTS(TRANCHE_MADE_FROM)
+#undef TRANCHE_SELF
+};
+
 [[nodiscard]] std::string_view command_name(const Command&);
 
-using Event = std::variant<Founded,
-                           PartyCreated,
-                           PartyChanged,
-                           RoleGranted,
-                           RoleRevoked,
-                           PasswordSet,
-                           QuotaSet,
-                           RulesSet,
-                           TokenIssued,
-                           TokenRevoked,
-                           JobSubmitted,
-                           JobEnded,
-                           SkuSet,
-                           SettingsChanged,
-                           Denied,
-                           Ticked,
-                           NodeAdded,
-                           NodeInvitationUsed,
-                           NodeReported,
-                           NodeStateChanged,
-                           NodeChanged,
-                           DeviceStateChanged,
-                           LeaseGranted,
-                           LeaseRevoked,
-                           LeaseReported,
-                           UsageMetered,
-                           ReceiptsKept,
-                           HealthSignalled,
-                           JobRequeued,
-                           JobStopRequested,
-                           Posted,
-                           OverdraftSet,
-                           HoldPlaced,
-                           HoldEnded,
-                           BudgetAlerted,
-                           MarketRulesSet,
-                           CapacityCertified,
-                           BookOpened,
-                           CapacityListed,
-                           OrderPlaced,
-                           OrderFilled,
-                           OrderClosed,
-                           OrderRepriced,
-                           ContractInterrupted,
-                           ContractResumed,
-                           ContractSettled,
-                           ContractPaidOut,
-                           PriceListSet,
-                           MeterOpened,
-                           Charged,
-                           MeterClosed>;
-
-// On disk an event is its number, then its described fields. Fields are only ever appended, with a default.
 template <class E>
 inline constexpr std::uint16_t kEventNumber = 0;
-template <>
-inline constexpr std::uint16_t kEventNumber<Founded> = 1;
-template <>
-inline constexpr std::uint16_t kEventNumber<PartyCreated> = 2;
-template <>
-inline constexpr std::uint16_t kEventNumber<PartyChanged> = 3;
-template <>
-inline constexpr std::uint16_t kEventNumber<RoleGranted> = 4;
-template <>
-inline constexpr std::uint16_t kEventNumber<RoleRevoked> = 5;
-template <>
-inline constexpr std::uint16_t kEventNumber<PasswordSet> = 6;
-template <>
-inline constexpr std::uint16_t kEventNumber<QuotaSet> = 7;
-template <>
-inline constexpr std::uint16_t kEventNumber<RulesSet> = 8;
-template <>
-inline constexpr std::uint16_t kEventNumber<TokenIssued> = 9;
-template <>
-inline constexpr std::uint16_t kEventNumber<TokenRevoked> = 10;
-template <>
-inline constexpr std::uint16_t kEventNumber<JobSubmitted> = 11;
-template <>
-inline constexpr std::uint16_t kEventNumber<JobEnded> = 12;
-template <>
-inline constexpr std::uint16_t kEventNumber<SkuSet> = 13;
-template <>
-inline constexpr std::uint16_t kEventNumber<SettingsChanged> = 14;
-template <>
-inline constexpr std::uint16_t kEventNumber<Denied> = 15;
-template <>
-inline constexpr std::uint16_t kEventNumber<Ticked> = 16;
-template <>
-inline constexpr std::uint16_t kEventNumber<NodeAdded> = 17;
-template <>
-inline constexpr std::uint16_t kEventNumber<NodeInvitationUsed> = 18;
-template <>
-inline constexpr std::uint16_t kEventNumber<NodeReported> = 19;
-template <>
-inline constexpr std::uint16_t kEventNumber<NodeStateChanged> = 20;
-template <>
-inline constexpr std::uint16_t kEventNumber<NodeChanged> = 21;
-template <>
-inline constexpr std::uint16_t kEventNumber<DeviceStateChanged> = 22;
-template <>
-inline constexpr std::uint16_t kEventNumber<LeaseGranted> = 23;
-template <>
-inline constexpr std::uint16_t kEventNumber<LeaseRevoked> = 24;
-template <>
-inline constexpr std::uint16_t kEventNumber<LeaseReported> = 25;
-template <>
-inline constexpr std::uint16_t kEventNumber<UsageMetered> = 26;
-template <>
-inline constexpr std::uint16_t kEventNumber<ReceiptsKept> = 27;
-template <>
-inline constexpr std::uint16_t kEventNumber<HealthSignalled> = 28;
-template <>
-inline constexpr std::uint16_t kEventNumber<JobRequeued> = 29;
-template <>
-inline constexpr std::uint16_t kEventNumber<JobStopRequested> = 30;
-
-// 60 to 99: money and market.
-template <>
-inline constexpr std::uint16_t kEventNumber<Posted> = 60;
-template <>
-inline constexpr std::uint16_t kEventNumber<OverdraftSet> = 61;
-template <>
-inline constexpr std::uint16_t kEventNumber<HoldPlaced> = 62;
-template <>
-inline constexpr std::uint16_t kEventNumber<HoldEnded> = 63;
-template <>
-inline constexpr std::uint16_t kEventNumber<BudgetAlerted> = 64;
-template <>
-inline constexpr std::uint16_t kEventNumber<MarketRulesSet> = 65;
-template <>
-inline constexpr std::uint16_t kEventNumber<CapacityCertified> = 66;
-template <>
-inline constexpr std::uint16_t kEventNumber<BookOpened> = 67;
-template <>
-inline constexpr std::uint16_t kEventNumber<CapacityListed> = 68;
-template <>
-inline constexpr std::uint16_t kEventNumber<OrderPlaced> = 69;
-template <>
-inline constexpr std::uint16_t kEventNumber<OrderFilled> = 70;
-template <>
-inline constexpr std::uint16_t kEventNumber<OrderClosed> = 71;
-template <>
-inline constexpr std::uint16_t kEventNumber<OrderRepriced> = 72;
-template <>
-inline constexpr std::uint16_t kEventNumber<ContractInterrupted> = 73;
-template <>
-inline constexpr std::uint16_t kEventNumber<ContractResumed> = 74;
-template <>
-inline constexpr std::uint16_t kEventNumber<ContractSettled> = 75;
-template <>
-inline constexpr std::uint16_t kEventNumber<ContractPaidOut> = 76;
-template <>
-inline constexpr std::uint16_t kEventNumber<PriceListSet> = 77;
-template <>
-inline constexpr std::uint16_t kEventNumber<MeterOpened> = 78;
-template <>
-inline constexpr std::uint16_t kEventNumber<Charged> = 79;
-template <>
-inline constexpr std::uint16_t kEventNumber<MeterClosed> = 80;
+#define TRANCHE_NUMBER(Type, number) \
+  template <>                        \
+  inline constexpr std::uint16_t kEventNumber<Type> = number;
+TRANCHE_EVENTS(TRANCHE_NUMBER)
+#undef TRANCHE_NUMBER
 
 using Events = std::vector<Event>;
 using Decision = Result<Events, Refusal>;

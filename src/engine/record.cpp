@@ -9,7 +9,7 @@ namespace tranche::engine {
 namespace {
 
 // A record is: the envelope, the command's name, the count of events, then each event's number and fields.
-using EventTypes = boost::mp11::mp_rename<Event, boost::mp11::mp_list>;
+using EventTypes = boost::mp11::mp_rename<EventVariant, boost::mp11::mp_list>;
 
 Result<Event, std::string> decode_event(std::uint16_t number, wire::detail::RecordReader& reader) {
   Result<Event, std::string> result =
