@@ -3,6 +3,7 @@
 import concurrent.futures
 import http.client
 import json
+import socket
 import threading
 
 from tranche_platform import JOB, LONG, Client, Platform, main, make_user
@@ -189,5 +190,62 @@ def events_resume_without_loss_or_repetition():
         assert "canary-of-blue" not in json.dumps(seen)
 
 
+def half_open_connections_starve_nobody():
+    """Thousands of connections that send half a header and stall: a good client is served, memory stays bounded."""
+    def resident_kib(pid):
+        with open(f"/proc/{pid}/status", encoding="ascii") as status:
+            return int(next(line for line in status if line.startswith("VmRSS")).split()[1])
+
+    stalled = []
+    with Platform() as platform:
+        good = platform.client()
+        assert good.post("/v1/jobs", JOB).status == 201
+        before = resident_kib(platform.process.pid)
+        try:
+            for number in range(6000 if LONG else 600):
+                connection = socket.create_connection(("127.0.0.1", platform.port), timeout=60)
+                connection.sendall(b"POST /v1/jobs HTTP/1.1\r\nHost: a\r\nX-Slow: " + b"x" * 1000)
+                stalled.append(connection)
+                if number % 20 == 0:
+                    assert good.post("/v1/jobs", JOB).status == 201
+            grown = resident_kib(platform.process.pid) - before
+            assert grown < 200 * 1024, f"{len(stalled)} stalled connections took {grown} KiB"
+            return f"{len(stalled)} stalled connections, {grown} KiB"
+        finally:
+            for connection in stalled:
+                connection.close()
+
+
+def listings_of(document):
+    return [path for path, methods in document["paths"].items()
+            if "get" in methods and "{" not in path and path not in ("/v1/events", "/v1/agent/link")]
+
+
+def no_answer_holds_a_foreign_name():
+    """Every listing, search, export, metric and error that a tenant can ask for: not one name of its neighbour."""
+    with Platform() as platform:
+        operator = platform.client()
+        acme = operator.post("/v1/tenants", {"name": "canaryacme"}).json["id"]
+        for name, parent, kind in (("blue", "platform", "tenants"), ("canaryunit", "canaryacme", "subscribers")):
+            assert operator.post(f"/v1/{kind}", {"name": name, "parent": parent}).status == 201
+        _, ana = make_user(operator, "canaryacme", "canaryana", ["tenant_admin"])
+        mine = platform.client(ana)
+        job = mine.post("/v1/jobs", {**JOB, "name": "canaryjob", "labels": {"team": "canarylabel"}, "env": {"A": "canaryenv"}})
+        assert job.status == 201, job
+        answers = 0
+        for role in ("tenant_admin", "member", "viewer", "auditor", "billing"):
+            _, token = make_user(operator, "blue", f"spy{role.replace('_', '')}", [role])
+            spy = platform.client(token)
+            asked = listings_of(spy.get("/openapi.json").json)
+            asked += [f"{path}?limit=1000&owner={acme}" for path in asked]
+            asked += [f"/v1/jobs/{job.json['id']}", f"/v1/jobs/{job.json['id']}/why", f"/v1/quotas/{acme}", "/metrics"]
+            for path in asked:
+                answer = spy.get(path)
+                assert "canary" not in str(answer.body), f"{role} {path}: {answer.body[:400]}"
+                answers += 1
+        return f"{answers} answers"
+
+
 main([same_key_takes_effect_once, race_for_quota_never_overshoots, revoked_token_is_dead_at_once, nothing_secret_is_stored,
-      guessing_is_limited, events_resume_without_loss_or_repetition])
+      guessing_is_limited, events_resume_without_loss_or_repetition,
+      half_open_connections_starve_nobody, no_answer_holds_a_foreign_name])

@@ -202,6 +202,56 @@ def full_disk_answers_507_and_recovers():
         shutil.rmtree(mount, ignore_errors=True)
 
 
+def memory_group():
+    """A cgroup (v1) of our own that limits memory, or None where that is not permitted."""
+    group = pathlib.Path("/sys/fs/cgroup/memory") / f"tranche-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").read_text()
+    except OSError:
+        return None
+    return group
+
+
+def set_memory_limit(group, amount):
+    (group / "memory.limit_in_bytes").write_text(str(amount))
+
+
+def out_of_memory_loses_nothing():
+    """The kernel ends the server for want of memory: nothing acknowledged is lost, and it starts again."""
+    group = memory_group()
+    if group is None:
+        return "[skipped] a memory cgroup of our own is not permitted here"
+    acknowledged = {}
+    rounds = 500 if LONG else 3
+    try:
+        with Platform() as platform:
+            for number in range(rounds):
+                (group / "cgroup.procs").write_text(str(platform.process.pid))
+                # What the server holds already is charged elsewhere: the limit is for what it takes from here on.
+                set_memory_limit(group, 12 << 20)
+                client = platform.client()
+                try:
+                    for step in range(2000):
+                        name = f"{number}-{step}"
+                        heavy = {**JOB, "name": name, "env": {"PADDING": "x" * 200_000}}
+                        answer = client.post("/v1/jobs", heavy)
+                        assert answer.status == 201, answer
+                        acknowledged[answer.json["id"]] = name
+                except (http.client.HTTPException, OSError):
+                    pass
+                assert platform.process.wait(60) == -signal.SIGKILL, "the server outlived a limit of 12 MB"
+                set_memory_limit(group, -1)
+                platform.start()
+            jobs = jobs_of(platform)
+            assert acknowledged and all(jobs.get(job) == name for job, name in acknowledged.items())
+            verdict = platform.client().get("/v1/audit/verify").json
+            assert verdict["intact"], verdict
+            return f"{rounds} ends, {len(acknowledged)} acknowledged, none lost"
+    finally:
+        group.rmdir()
+
+
 def sigterm_finishes_what_is_in_flight():
     """SIGTERM under load: every request that was sent is answered, and the status is 0."""
     with Platform() as platform:
@@ -223,4 +273,4 @@ def sigterm_finishes_what_is_in_flight():
 
 main([kill_at_random_loses_nothing, kill_at_failpoints_loses_nothing, replay_gives_the_same_state, second_server_refuses,
       flipped_snapshot_is_discarded, flipped_record_stops_the_server, full_disk_answers_507_and_recovers,
-      sigterm_finishes_what_is_in_flight])
+      out_of_memory_loses_nothing, sigterm_finishes_what_is_in_flight])

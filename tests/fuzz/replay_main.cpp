@@ -22,7 +22,8 @@ const std::map<std::string, Target>& targets() {
                                                    {"job_file", fuzz_job_file},
                                                    {"gpu_string", fuzz_gpu_string},
                                                    {"record", fuzz_record},
-                                                   {"journal_record", fuzz_journal_record}};
+                                                   {"journal_record", fuzz_journal_record},
+                                                   {"http", fuzz_http}};
   return known;
 }
 

@@ -15,6 +15,7 @@ void fuzz_job_file(std::string_view input);
 void fuzz_gpu_string(std::string_view input);
 void fuzz_record(std::string_view input);
 void fuzz_journal_record(std::string_view input);
+void fuzz_http(std::string_view input);
 
 }  // namespace tranche::fuzz
 
