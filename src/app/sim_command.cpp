@@ -13,6 +13,7 @@ void add_sim_commands(CLI::App& root, cli::Program& program) {
       root, {"sim", "Run the scheduler on a trace, faster than real time", "tranche sim pack --help"});
   add_sim_pack(sim, program);
   add_sim_replay(sim, program);
+  add_sim_whatif(sim, program);
   // Further simulations of the group are added here, one line each.
 }
 

@@ -14,5 +14,6 @@ namespace tranche::app {
 
 void add_sim_pack(CLI::App& sim, cli::Program& program);
 void add_sim_replay(CLI::App& sim, cli::Program& program);
+void add_sim_whatif(CLI::App& sim, cli::Program& program);
 
 }  // namespace tranche::app

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/sim_journal.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <stdexcept>
+
+#include "engine/engine.hpp"
+#include "engine/record.hpp"
+#include "journal/sqlite_store.hpp"
+
+namespace tranche::app {
+namespace {
+
+std::int64_t seconds(Instant at) {
+  return std::chrono::floor<std::chrono::seconds>(at.time_since_epoch()).count();
+}
+
+// Share of each of its devices that the job's meters saw at work; as asked where nothing was metered.
+std::uint32_t busy_milli(const engine::State& state, const engine::Job& job, Instant ended) {
+  std::int64_t nanoseconds = 0;
+  for (const LeaseId id : job.leases) {
+    const auto lease = state.leases.find(id);
+    if (lease != state.leases.end()) nanoseconds += lease->second.use.device_nanoseconds;
+  }
+  const std::int64_t micro = std::max<std::int64_t>((ended - job.started).count(), 1);
+  const std::int64_t devices = std::max<std::int64_t>(job.ask.instances, 1);
+  if (nanoseconds == 0) return job.ask.milli_each;
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(nanoseconds / devices / micro, 0, 1000));
+}
+
+class Past {
+ public:
+  void record(std::uint64_t sequence, std::string_view body) {
+    auto record = engine::decode_record(body);
+    if (!record) throw std::runtime_error("record " + std::to_string(sequence) + ": " + record.error());
+    for (const engine::Event& event : record->events) {
+      if (const auto* ended = std::get_if<engine::JobEnded>(&event)) end(*ended, record->envelope.at);
+    }
+    engine::apply_record(state_, sequence, record->envelope, record->events);
+  }
+
+  sim::WhatIfWorld world() && {
+    std::map<std::pair<std::size_t, std::string>, std::uint32_t> racks;
+    for (const auto& [id, node] : state_.nodes) {
+      if (node.devices.empty()) continue;
+      ++racks[{node.devices.size(), state_.devices.at(node.devices.front()).facts.model}];
+    }
+    for (const auto& [kind, nodes] : racks)
+      world_.fleet.push_back(
+          {.nodes = nodes, .devices = static_cast<std::uint32_t>(kind.first), .model = kind.second});
+    std::stable_sort(world_.jobs.begin(), world_.jobs.end(), [](const auto& a, const auto& b) {
+      return a.submit < b.submit;
+    });
+    return std::move(world_);
+  }
+
+ private:
+  void end(const engine::JobEnded& ended, Instant at) {
+    const auto found = state_.jobs.find(ended.id);
+    if (found == state_.jobs.end() || found->second.attempts == 0) return;
+    const engine::Job& job = found->second;
+    sim::WhatIfJob out{.submit = seconds(job.submitted),
+                       .duration = std::max<std::int64_t>(seconds(at) - seconds(job.started), 1),
+                       .tenant = state_.parties.at(engine::tenant_of(state_, job.owner)).name,
+                       .ask = job.ask,
+                       .busy_milli = busy_milli(state_, job, at)};
+    out.ask.simulated = false;  // All nodes of a what-if are of one world.
+    world_.jobs.push_back(std::move(out));
+  }
+
+  engine::State state_{};
+  sim::WhatIfWorld world_{};
+};
+
+}  // namespace
+
+sim::WhatIfWorld journaled_world(const std::string& data_folder) {
+  if (!std::filesystem::is_directory(data_folder))
+    throw std::invalid_argument(data_folder + " is not a data folder of a server");
+  const auto reader = journal::open_sqlite_reader(data_folder);
+  Past past;
+  reader->scan(1, reader->last_sequence(), [&](std::uint64_t sequence, std::string_view body) {
+    past.record(sequence, body);
+    return true;
+  });
+  return std::move(past).world();
+}
+
+}  // namespace tranche::app

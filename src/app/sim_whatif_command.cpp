@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tranche sim whatif`: the live engine on a described fleet and workload, shared and dedicated.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "app/sim_commands.hpp"
+#include "app/sim_journal.hpp"
+#include "cli/command.hpp"
+#include "cli/commands.hpp"
+#include "cli/output.hpp"
+#include "sim/whatif.hpp"
+#include "sim/whatif_csv.hpp"
+
+namespace tranche::app {
+namespace {
+
+struct WhatIfArguments {
+  std::vector<std::string> fleet{};
+  std::string jobs{};
+  std::string data{};
+  std::string sharing = "both";
+  std::vector<std::string> shares{};
+};
+
+std::string rounded(double value, const char* form = "%.1f") {
+  char text[32];
+  std::snprintf(text, sizeof text, form, value);
+  return text;
+}
+
+std::function<void(std::int64_t)> progress_line(std::size_t jobs) {
+  if (isatty(STDERR_FILENO) == 0 || jobs == 0) return {};
+  return [jobs](std::int64_t ended) {
+    if (ended % 100 == 0)
+      std::fprintf(
+          stderr, "\rrunning ahead %3.0f %%", 100.0 * static_cast<double>(ended) / static_cast<double>(jobs));
+  };
+}
+
+void print_reports(const std::vector<std::pair<sim::Sharing, sim::WhatIfReport>>& runs) {
+  using cli::Align;
+  cli::Table table({{"SHARING"},
+                    {"BUSY %", Align::kRight},
+                    {"HELD %", Align::kRight},
+                    {"MEAN WAIT s", Align::kRight},
+                    {"P95 s", Align::kRight},
+                    {"MAX s", Align::kRight},
+                    {"DONE AFTER h", Align::kRight},
+                    {"FLEET h / WORK h", Align::kRight},
+                    {"PREEMPTED", Align::kRight},
+                    {"REFUSED", Align::kRight},
+                    {"UNFINISHED", Align::kRight}});
+  for (const auto& [sharing, report] : runs) {
+    table.add({sharing == sim::Sharing::kDedicated ? "dedicated" : "as asked",
+               rounded(report.busy_percent),
+               rounded(report.held_percent),
+               rounded(report.waits.mean_seconds, "%.0f"),
+               std::to_string(report.waits.p95_seconds),
+               std::to_string(report.waits.max_seconds),
+               rounded(static_cast<double>(report.makespan_seconds) / 3600.0),
+               rounded(report.fleet_hours_per_work_hour, "%.2f"),
+               std::to_string(report.preemptions),
+               std::to_string(report.refused),
+               std::to_string(report.unfinished)});
+  }
+  std::fputs(table.text().c_str(), stdout);
+  const sim::WhatIfReport& first = runs.front().second;
+  std::printf("\nsimulated: %lld jobs on %u devices, submitted over %.1f h\n",
+              static_cast<long long>(first.jobs),
+              first.devices,
+              static_cast<double>(first.window_seconds) / 3600.0);
+  if (!first.first_refusal.empty()) std::printf("first refusal: %s\n", first.first_refusal.c_str());
+}
+
+sim::WhatIfWorld world_of(const WhatIfArguments& arguments) {
+  if (arguments.jobs.empty() == arguments.data.empty())
+    throw std::invalid_argument("give either --jobs FILE.csv or --data FOLDER (a server's own past)");
+  sim::WhatIfWorld world = arguments.data.empty()
+                               ? sim::WhatIfWorld{.jobs = sim::read_workload(arguments.jobs)}
+                               : journaled_world(arguments.data);
+  if (!arguments.fleet.empty()) world.fleet.clear();
+  for (const std::string& text : arguments.fleet) world.fleet.push_back(sim::parse_fleet(text));
+  for (const std::string& text : arguments.shares) sim::parse_share(text, world.quotas);
+  if (world.fleet.empty())
+    throw std::invalid_argument("no fleet: give --fleet NODESxDEVICESxMODEL, for example 8x8xH100-SXM5-80GB");
+  if (world.jobs.empty()) throw std::invalid_argument("there is not one job to run");
+  return world;
+}
+
+void run_whatif(const WhatIfArguments& arguments, const cli::GlobalFlags& flags) {
+  const cli::Output output = flags.output.empty() ? cli::Output::kTable : cli::parse_output(flags.output);
+  std::vector<sim::Sharing> wanted;
+  if (arguments.sharing != "dedicated") wanted.push_back(sim::Sharing::kAsAsked);
+  if (arguments.sharing != "as-asked") wanted.push_back(sim::Sharing::kDedicated);
+  const sim::WhatIfWorld world = world_of(arguments);
+  std::vector<std::pair<sim::Sharing, sim::WhatIfReport>> runs;
+  for (const sim::Sharing sharing : wanted) {
+    sim::WhatIfOptions options{.sharing = sharing, .progress = progress_line(world.jobs.size())};
+    runs.emplace_back(sharing, sim::what_if(world, options));
+    if (options.progress) std::fputs("\r\033[K", stderr);
+  }
+  if (output != cli::Output::kJson) return print_reports(runs);
+  std::puts("[");
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    std::printf(
+        "%s%s\n", sim::what_if_json(runs[i].second, runs[i].first).c_str(), i + 1 < runs.size() ? "," : "");
+  std::puts("]");
+}
+
+}  // namespace
+
+void add_sim_whatif(CLI::App& sim, cli::Program& program) {
+  CLI::App& command = cli::add_command(
+      sim,
+      {"whatif",
+       "Run the live engine ahead on another fleet, another quota tree or another way of sharing",
+       "tranche sim whatif --fleet 8x8xH100-SXM5-80GB --jobs mixed.csv\n"
+       "tranche sim whatif --data ~/.local/share/tranche --sharing dedicated\n"
+       "tranche sim whatif --data DATA --fleet 2x4xL40S --share acme=4..8 -o json"});
+  auto arguments = std::make_shared<WhatIfArguments>();
+  command.add_option("--fleet", arguments->fleet, "Nodes x devices x model; repeat for a mixed fleet")
+      ->type_name("FLEET");
+  command
+      .add_option(
+          "--jobs", arguments->jobs, "Workload as CSV: submit,duration,tenant,kind,gpus,milli,vram_gb")
+      ->type_name("FILE");
+  command
+      .add_option(
+          "--data", arguments->data, "A server's data folder: its own jobs and nodes are the workload")
+      ->type_name("FOLDER");
+  command.add_option("--sharing", arguments->sharing, "as-asked, dedicated (whole devices for all) or both")
+      ->check(CLI::IsMember({"as-asked", "dedicated", "both"}));
+  command
+      .add_option("--share", arguments->shares, "Guaranteed devices of a tenant, and its limit: acme=4..8")
+      ->type_name("SHARE");
+  command.callback([arguments, &program] { run_whatif(*arguments, program.flags); });
+}
+
+}  // namespace tranche::app
