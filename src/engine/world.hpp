@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A whole platform in a few lines: the engine with a clock that the caller turns. For tests, benchmarks and what-ifs.
+// A whole platform in a few lines: the engine with a clock that the caller turns. For tests, benchmarks and
+// what-ifs.
 #include <map>
 #include <string>
 #include <utility>

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/whatif.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 
+#include "sim/advise.hpp"
 #include "sim/whatif_csv.hpp"
 
 namespace tranche::sim {
@@ -74,6 +76,34 @@ TEST_CASE("what if: fleets and shares that make no sense are named") {
   std::map<std::string, wire::Quota> quotas;
   CHECK_THROWS_AS(parse_share("acme", quotas), std::invalid_argument);
   CHECK_THROWS_AS(parse_share("acme=lots", quotas), std::invalid_argument);
+}
+
+TEST_CASE(
+    "advise: nodes that were not needed are named, with the run that shows it, and needed ones are not") {
+  WhatIfWorld world{.fleet = {{.nodes = 6, .devices = 2, .model = "H100-SXM5-80GB"}}};
+  for (int i = 0; i < 40; ++i) world.jobs.push_back(half(i * 50, "acme"));
+  const AdviceReport idle = advise(world, 0);
+  REQUIRE_FALSE(idle.advice.empty());
+  CHECK(idle.advice.front().what.starts_with("1 of the 6 nodes"));
+  CHECK(idle.advice.front().saves_device_hours_a_day == doctest::Approx(240.0));
+  CHECK(idle.advice.front().evidence.find("2 devices") != std::string::npos);
+
+  world.fleet.front().nodes = 1;
+  for (const Advice& advice : advise(world, 0).advice)
+    CHECK(advice.what.find("nodes would") == std::string::npos);
+}
+
+TEST_CASE("advise: a tenant that holds more than it uses is told so") {
+  WhatIfWorld world = four_halves_on_two_devices();
+  for (WhatIfJob& job : world.jobs) job.busy_milli = job.tenant == "acme" ? 50 : 500;
+  const AdviceReport report = advise(world, 0);
+  const auto about = [&](std::string_view who) {
+    return std::count_if(report.advice.begin(), report.advice.end(), [&](const Advice& advice) {
+      return advice.what.starts_with(who);
+    });
+  };
+  CHECK(about("acme keeps 10.0 %") == 1);
+  CHECK(about("blue") == 0);
 }
 
 }  // namespace tranche::sim
