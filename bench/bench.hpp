@@ -45,6 +45,7 @@ Suite agent_suite();
 Suite api_suite();
 Suite cli_suite();
 Suite engine_suite();
+Suite schedule_suite();
 Suite forecast_suite();
 Suite health_suite();
 Suite journal_suite();

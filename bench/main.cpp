@@ -16,6 +16,7 @@ std::vector<Suite> suites() {
           api_suite(),
           cli_suite(),
           engine_suite(),
+          schedule_suite(),
           forecast_suite(),
           guard_opencl_suite(),
           guard_suite(),
