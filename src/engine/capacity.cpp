@@ -265,6 +265,7 @@ void Capacity::take(const Lease& lease, const Ask& ask) {
   leases_[lease.node].insert(lease.id);
   if (lease.promised_to != JobId{}) promise(lease.id);
   if (lease.live()) {
+    if (ask.preemptible) preemptible_.insert(lease.id);
     running_milli_[lease.tenant] += lease.gpu_milli();
     shares_.change_rate(share_leaf(lease.tenant), lease.gpu_milli(), seconds(lease.granted));
   }
@@ -282,6 +283,7 @@ void Capacity::release(const Lease& lease, const Ask& ask) {
 }
 
 void Capacity::ended(const Lease& lease, Instant at) {
+  preemptible_.erase(lease.id);
   running_milli_[lease.tenant] -= lease.gpu_milli();
   shares_.change_rate(share_leaf(lease.tenant), -lease.gpu_milli(), seconds(at));
   changed();

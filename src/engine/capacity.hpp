@@ -80,6 +80,7 @@ class Capacity {
   [[nodiscard]] policy::KindIndex kind(const policy::Shape& shape) { return placer_.kind(shape); }
   [[nodiscard]] std::map<PartyId, std::int32_t> ranks(Instant now) const;
   [[nodiscard]] std::int64_t running_milli(PartyId tenant) const;
+  [[nodiscard]] bool runs_preemptible() const { return !preemptible_.empty(); }
   [[nodiscard]] const std::set<LeaseId>& leases_on(NodeId node) const;
   [[nodiscard]] const std::vector<policy::NodeIndex>& groups_of(NodeId node) const;
   [[nodiscard]] NodeId node_of(policy::NodeIndex index) const { return groups_[index].node; }
@@ -114,6 +115,7 @@ class Capacity {
   std::map<std::string, std::int32_t> profiles_;  // Numbers that Shape::profile names.
   std::map<NodeId, std::set<LeaseId>> leases_;
   std::set<LeaseId> promising_;
+  std::set<LeaseId> preemptible_;  // Live, and may be stopped for work of higher priority.
   std::map<PartyId, std::int64_t> running_milli_;
   std::map<WaitingKey, std::set<JobId>> waiting_;
   std::map<JobId, WaitingKey> where_waiting_;

@@ -90,6 +90,7 @@ std::optional<Victims> cheapest_victims(const State& state,
                                         const Claimant& claimant,
                                         const policy::Shape& shape) {
   const Capacity& capacity = *state.index.capacity;
+  if (!claimant.entitled && !capacity.runs_preemptible()) return std::nullopt;
   std::optional<Victims> best;
   policy::Harm least = policy::kSpared;
   for (const auto& [id, node] : state.nodes) {

@@ -12,6 +12,8 @@ namespace {
 
 constexpr int kDecisionsMax = 256;
 constexpr int kReclaimsMax = 8;
+constexpr int kLookAhead =
+    256;  // So many of a kind are looked at for one that is gone before a reservation begins.
 constexpr Duration kAgedAfter = std::chrono::hours(48);
 constexpr Instant kFarFuture = Instant::max();
 
@@ -72,9 +74,14 @@ class Pass {
 
   using Jobs = std::set<JobId>;
   void push_next(const WaitingKey& key, Jobs::const_iterator from, const Jobs& jobs) {
-    for (; from != jobs.end(); ++from) {
+    const bool only_short = closed_kinds_.contains(key.kind);
+    for (int looked = 0; from != jobs.end(); ++from) {
       const Job& job = state_.jobs.at(*from);
       if (job.not_before > envelope_.at) continue;
+      if (only_short && !ends_before_reservation(job)) {
+        if (++looked == kLookAhead) return;
+        continue;
+      }
       if (key.kind == kNoKind || !capacity_.waiting_kinds().may_fit(key.kind)) {
         if (!may_reclaim(key, job)) return;  // Hopeless for all of this kind.
       }
@@ -104,7 +111,11 @@ class Pass {
     if (capacity_.waiting_kinds().may_fit(turn.key.kind)) {
       if (start(job, tenant, *shape)) return push_after(turn);
       // Refused by a promise to somebody else, it may fit as soon as that is kept.
-      if (!was_closed_) capacity_.waiting_kinds().refused(turn.key.kind);
+      if (was_closed_) {
+        closed_kinds_.insert(turn.key.kind);
+      } else {
+        capacity_.waiting_kinds().refused(turn.key.kind);
+      }
     }
     if (may_reclaim(turn.key, job)) {
       tried_.insert(turn.key.kind);
@@ -133,14 +144,17 @@ class Pass {
     return true;
   }
 
+  [[nodiscard]] bool ends_before_reservation(const Job& job) const {
+    return job.ask.time > Duration{} && reserved_ && envelope_.at + job.ask.time <= reserved_->at;
+  }
+
   // Nodes kept for others are closed to this job while it looks.
   std::optional<Place> choose(const Job& job, const policy::Shape& shape) {
     std::set<NodeId> closed;
     for (const auto& [owner, nodes] : promised_)
       if (owner != job.id) closed.insert(nodes.begin(), nodes.end());
-    const bool ends_in_time =
-        job.ask.time > Duration{} && reserved_ && envelope_.at + job.ask.time <= reserved_->at;
-    if (reserved_ && reserved_->job != job.id && !ends_in_time) closed.insert(reserved_->node);
+    if (reserved_ && reserved_->job != job.id && !ends_before_reservation(job))
+      closed.insert(reserved_->node);
     was_closed_ = !closed.empty();
     for (const NodeId node : closed)
       if (takes_work(state_.nodes.at(node))) capacity_.close(node, true);
@@ -257,6 +271,7 @@ class Pass {
   std::map<PartyId, std::int32_t> ranks_;
   std::map<JobId, std::set<NodeId>> promised_;
   std::set<policy::KindIndex> tried_;
+  std::set<policy::KindIndex> closed_kinds_;  // Fit only where something is kept for somebody else.
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
   std::map<PartyId, std::int64_t> started_milli_;
   std::vector<Taken> taken_;
