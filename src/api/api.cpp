@@ -131,6 +131,7 @@ Api::Api(server::Loop& loop, ApiOptions options)
                      &quota_routes,
                      &job_routes,
                      &node_routes,
+                     &booking_routes,
                      &log_routes,
                      &audit_routes,
                      &system_routes}) {

@@ -44,6 +44,11 @@ engine::Action needed(const engine::Event& event) {
     Action operator()(const engine::HealthSignalled&) const { return Action::kManageCapacity; }
     Action operator()(const engine::JobRequeued&) const { return Action::kViewJob; }
     Action operator()(const engine::JobStopRequested&) const { return Action::kViewJob; }
+    Action operator()(const engine::WindowsBooked&) const { return Action::kViewJob; }
+    Action operator()(const engine::BookingCancelled&) const { return Action::kViewJob; }
+    Action operator()(const engine::WindowOpened&) const { return Action::kViewJob; }
+    Action operator()(const engine::WindowClosed&) const { return Action::kViewJob; }
+    Action operator()(const engine::WindowMoved&) const { return Action::kViewJob; }
   };
   return std::visit(Needed{}, event);
 }

@@ -39,6 +39,7 @@ void add_run_command(CLI::App& root, Program& program);        // run
 void add_job_commands(CLI::App& root, Program& program);       // ps, show, stop
 void add_log_commands(CLI::App& root, Program& program);
 void add_node_commands(CLI::App& root, Program& program);
+void add_book_commands(CLI::App& root, Program& program);       // book, maintenance
 void add_why_command(CLI::App& root, Program& program);         // why
 void add_event_commands(CLI::App& root, Program& program);      // events
 void add_doctor_command(CLI::App& root, Program& program);      // doctor

@@ -26,6 +26,9 @@ Decision decide(const State&, const Envelope&, const Actor&, const ChangeSetting
 Decision decide(const State&, const Envelope&, const Actor&, const AddNode&);
 Decision decide(const State&, const Envelope&, const Actor&, const ChangeNode&);
 Decision decide(const State&, const Envelope&, const Actor&, const RemoveNode&);
+Decision decide(const State&, const Envelope&, const Actor&, const BookWindows&);
+Decision decide(const State&, const Envelope&, const Actor&, const PlanMaintenance&);
+Decision decide(const State&, const Envelope&, const Actor&, const CancelBooking&);
 
 // These come from the platform itself and need no actor.
 Decision decide(const State&, const Envelope&, const Found&);
@@ -71,5 +74,10 @@ void apply(State&, const Envelope&, const ReceiptsKept&);
 void apply(State&, const Envelope&, const HealthSignalled&);
 void apply(State&, const Envelope&, const JobRequeued&);
 void apply(State&, const Envelope&, const JobStopRequested&);
+void apply(State&, const Envelope&, const WindowsBooked&);
+void apply(State&, const Envelope&, const BookingCancelled&);
+void apply(State&, const Envelope&, const WindowOpened&);
+void apply(State&, const Envelope&, const WindowClosed&);
+void apply(State&, const Envelope&, const WindowMoved&);
 
 }  // namespace tranche::engine

@@ -67,6 +67,9 @@ std::string_view command_name(const Command& command) {
     std::string_view operator()(const KeepReceipts&) const { return "receipts.keep"; }
     std::string_view operator()(const NoteHealth&) const { return "health.note"; }
     std::string_view operator()(const Schedule&) const { return "schedule"; }
+    std::string_view operator()(const BookWindows&) const { return "booking.book"; }
+    std::string_view operator()(const PlanMaintenance&) const { return "maintenance.plan"; }
+    std::string_view operator()(const CancelBooking&) const { return "booking.cancel"; }
   };
   return std::visit(Names{}, command);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "engine/booking.hpp"
 #include "engine/job.hpp"
 #include "engine/lease.hpp"
 #include "engine/node.hpp"
@@ -43,7 +44,10 @@ using Command = std::variant<Found,
                              ReportMeters,
                              KeepReceipts,
                              NoteHealth,
-                             Schedule>;
+                             Schedule,
+                             BookWindows,
+                             PlanMaintenance,
+                             CancelBooking>;
 
 // The name under which a command stands in the audit log.
 [[nodiscard]] std::string_view command_name(const Command&);
@@ -77,7 +81,12 @@ using Event = std::variant<Founded,
                            ReceiptsKept,
                            HealthSignalled,
                            JobRequeued,
-                           JobStopRequested>;
+                           JobStopRequested,
+                           WindowsBooked,
+                           BookingCancelled,
+                           WindowOpened,
+                           WindowClosed,
+                           WindowMoved>;
 
 // On disk an event is its number, then its described fields. Fields are only ever appended, with a default.
 template <class E>
@@ -142,6 +151,16 @@ template <>
 inline constexpr std::uint16_t kEventNumber<JobRequeued> = 29;
 template <>
 inline constexpr std::uint16_t kEventNumber<JobStopRequested> = 30;
+template <>
+inline constexpr std::uint16_t kEventNumber<WindowsBooked> = 40;
+template <>
+inline constexpr std::uint16_t kEventNumber<BookingCancelled> = 41;
+template <>
+inline constexpr std::uint16_t kEventNumber<WindowOpened> = 42;
+template <>
+inline constexpr std::uint16_t kEventNumber<WindowClosed> = 43;
+template <>
+inline constexpr std::uint16_t kEventNumber<WindowMoved> = 44;
 
 using Events = std::vector<Event>;
 using Decision = Result<Events, Refusal>;

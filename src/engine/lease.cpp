@@ -54,7 +54,8 @@ void apply(State& state, const Envelope& envelope, const LeaseGranted& event) {
               .isolation = event.isolation,
               .trust_group = event.trust_group,
               .slices = event.slices,
-              .granted = envelope.at};
+              .granted = envelope.at,
+              .booking = event.booking};
   Capacity& capacity = *state.index.capacity;
   if (event.rank == 0) {
     capacity.dequeue(state, job);
@@ -65,9 +66,12 @@ void apply(State& state, const Envelope& envelope, const LeaseGranted& event) {
   }
   job.leases.push_back(event.id);
   job.version = state.sequence;
+  if (lease.booking != ClaimId{}) capacity.give_way(state, lease.slices);
   capacity.take(lease, job.ask);
   state.next_lease = std::max(state.next_lease, event.id.value + 1);
-  state.leases.emplace_hint(state.leases.end(), event.id, std::move(lease));
+  const auto at = state.leases.emplace_hint(state.leases.end(), event.id, std::move(lease));
+  if (at->second.booking != ClaimId{}) capacity.refresh_holds(state, at->second);
+  for (const Slice& slice : at->second.slices) state.index.calendar->touched(slice.device);
 }
 
 void apply(State& state, const Envelope&, const LeaseRevoked& event) {
@@ -119,7 +123,7 @@ void apply(State& state, const Envelope& envelope, const LeaseReported& event) {
   capacity.ended(lease, envelope.at);
   // Without a device there is nothing to wipe; a refused lease never touched one.
   if (lease.slices.empty() || lease.state == LeaseState::kRefused) lease.scrubbed = true;
-  if (lease.scrubbed && found != state.jobs.end()) capacity.release(lease, found->second.ask);
+  if (lease.scrubbed && found != state.jobs.end()) release_slices(state, lease, found->second.ask);
 }
 
 Decision decide(const State& state, const Envelope&, const ReportMeters& command) {
@@ -166,7 +170,7 @@ void apply(State& state, const Envelope&, const ReceiptsKept& event) {
     Lease& lease = found->second;
     if (lease.live() || lease.scrubbed || receipt.nonzero_bytes != 0) continue;
     lease.scrubbed = true;
-    if (const Job* job = state.job(lease.job)) state.index.capacity->release(lease, job->ask);
+    if (const Job* job = state.job(lease.job)) release_slices(state, lease, job->ask);
   }
 }
 

@@ -6,11 +6,13 @@
 
 #include "engine/decide.hpp"
 #include "engine/preempt.hpp"
+#include "engine/slots.hpp"
 
 namespace tranche::engine {
 namespace {
 
 constexpr int kDecisionsMax = 256;
+static_assert(kEpochsOfRecord == 2 * kDecisionsMax);
 constexpr int kReclaimsMax = 8;
 constexpr Duration kAgedAfter = std::chrono::hours(48);
 constexpr Instant kFarFuture = Instant::max();
@@ -74,7 +76,7 @@ class Pass {
   void push_next(const WaitingKey& key, Jobs::const_iterator from, const Jobs& jobs) {
     for (; from != jobs.end(); ++from) {
       const Job& job = state_.jobs.at(*from);
-      if (job.not_before > envelope_.at) continue;
+      if (job.not_before > envelope_.at || waits_for_window(state_, job)) continue;
       if (key.kind == kNoKind || !capacity_.waiting_kinds().may_fit(key.kind)) {
         if (!may_reclaim(key, job)) return;  // Hopeless for all of this kind.
       }
@@ -98,20 +100,28 @@ class Pass {
 
   void offer(const Turn& turn) {
     const Job& job = state_.jobs.at(turn.job);
-    const PartyId tenant = turn.key.tenant;
-    const auto shape = capacity_.shape_of(job.ask, trust_group(state_, tenant));
+    const auto shape = capacity_.shape_of(job.ask, trust_group(state_, turn.key.tenant));
     if (!shape) return push_after(turn);
+    const auto barred = barred_devices(state_, envelope_.at, job, *shape, placed_);
+    for (const DeviceId device : barred) capacity_.bar(state_, device, true);
+    barring_ = !barred.empty();
+    try_to_start(turn, job, *shape);
+    for (const DeviceId device : barred) capacity_.bar(state_, device, false);
+    push_after(turn);
+  }
+
+  void try_to_start(const Turn& turn, const Job& job, const policy::Shape& shape) {
+    const PartyId tenant = turn.key.tenant;
     if (capacity_.waiting_kinds().may_fit(turn.key.kind)) {
-      if (start(job, tenant, *shape)) return push_after(turn);
+      if (start(job, tenant, shape)) return;
       // Refused by a promise to somebody else, it may fit as soon as that is kept.
       if (!was_closed_) capacity_.waiting_kinds().refused(turn.key.kind);
     }
     if (may_reclaim(turn.key, job)) {
       tried_.insert(turn.key.kind);
-      reclaim(job, tenant, *shape);
+      reclaim(job, tenant, shape);
     }
-    if (!reserved_) reserve(job, *shape);
-    push_after(turn);
+    if (!reserved_) reserve(job, shape);
   }
 
   // All members of the gang, or none.
@@ -141,7 +151,7 @@ class Pass {
     const bool ends_in_time =
         job.ask.time > Duration{} && reserved_ && envelope_.at + job.ask.time <= reserved_->at;
     if (reserved_ && reserved_->job != job.id && !ends_in_time) closed.insert(reserved_->node);
-    was_closed_ = !closed.empty();
+    was_closed_ = !closed.empty() || barring_;
     for (const NodeId node : closed)
       if (takes_work(state_.nodes.at(node))) capacity_.close(node, true);
     auto place = capacity_.choose(shape);
@@ -154,12 +164,19 @@ class Pass {
       const Job& job, PartyId tenant, std::uint32_t rank, const policy::Shape& shape, const Place& place) {
     taken_.push_back({shape, place});
     ++leases_;
+    if (!job.ask.preemptible && !state_.index.calendar->empty()) {
+      const Instant end = job.ask.time == Duration{} ? kFarFuture : envelope_.at + job.ask.time;
+      for (const Slice& slice : place.slices)
+        placed_.emplace(
+            slice.device,
+            PassingUse{use_of(state_.devices.at(slice.device), job.ask, shape.trust_group, slice), end});
+    }
     events_.push_back(LeaseGranted{.id = {state_.next_lease + leases_ - 1},
                                    .job = job.id,
                                    .attempt = job.attempts + 1,
                                    .rank = rank,
                                    .node = place.node,
-                                   .epoch = (state_.sequence + 1) * kDecisionsMax * 2 + leases_,
+                                   .epoch = (state_.sequence + 1) * kEpochsOfRecord + leases_,
                                    .owner = job.owner,
                                    .tenant = tenant,
                                    .isolation = job.ask.isolation,
@@ -260,10 +277,12 @@ class Pass {
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
   std::map<PartyId, std::int64_t> started_milli_;
   std::vector<Taken> taken_;
+  std::multimap<DeviceId, PassingUse> placed_;
   std::optional<Reservation> reserved_;
   Events events_;
   std::uint64_t leases_ = 0;
   bool was_closed_ = false;
+  bool barring_ = false;
   int decisions_ = 0;
   int reclaims_ = 0;
 };
@@ -271,7 +290,7 @@ class Pass {
 }  // namespace
 
 bool schedule_due(const State& state, Instant now) {
-  return state.index.capacity->due(now);
+  return state.index.calendar->due(now) || state.index.capacity->due(now);
 }
 
 bool within_guarantee(const State& state, PartyId tenant, std::int64_t gpu_milli) {
@@ -288,7 +307,12 @@ Instant expected_end(const State& state, const Lease& lease) {
 }
 
 Decision decide(const State& state, const Envelope& envelope, const Schedule&) {
-  return Pass(state, envelope).run();
+  // What windows need goes first, alone: the pass after it sees what that led to.
+  Events events = keep_windows(state, envelope);
+  if (events.empty()) events = start_in_windows(state, envelope, kDecisionsMax);
+  if (events.empty()) return Pass(state, envelope).run();
+  state.index.capacity->changed();
+  return events;
 }
 
 }  // namespace tranche::engine

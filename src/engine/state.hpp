@@ -12,6 +12,8 @@
 
 #include "base/envelope.hpp"
 #include "base/ids.hpp"
+#include "engine/booking.hpp"
+#include "engine/calendar.hpp"
 #include "engine/capacity.hpp"
 #include "engine/job.hpp"
 #include "engine/lease.hpp"
@@ -37,6 +39,7 @@ struct Indexes {
   std::map<std::string, NodeId> nodes_by_name{};
   // A memo, so decide() may use it up and put it back; what it holds follows from the state alone.
   std::unique_ptr<Capacity> capacity = std::make_unique<Capacity>();
+  std::unique_ptr<Calendar> calendar = std::make_unique<Calendar>();
 };
 
 struct State {
@@ -53,6 +56,8 @@ struct State {
   std::map<DeviceId, Device> devices{};
   std::map<LeaseId, Lease> leases{};
   std::map<RequestKey, Remembered> remembered{};
+  std::uint64_t next_claim = 1;
+  std::map<ClaimId, Booking> bookings{};
   Indexes index{};
 
   [[nodiscard]] const Party* party(PartyId id) const;
@@ -61,6 +66,7 @@ struct State {
   [[nodiscard]] const Node* node(NodeId id) const;
   [[nodiscard]] const Device* device(DeviceId id) const;
   [[nodiscard]] const Lease* lease(LeaseId id) const;
+  [[nodiscard]] const Booking* booking(ClaimId id) const;
   [[nodiscard]] PartyId child(PartyId parent, std::string_view name) const;  // Zero: none.
 };
 
