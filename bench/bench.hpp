@@ -33,14 +33,23 @@ struct Suite {
   std::function<std::vector<Row>()> run{};  // Bounded in time, and ends by itself.
 };
 
+// `--only PATTERN[,PATTERN…]`: a suite asks for each of its parts by name before it runs it.
+void run_only(const std::string& patterns);
+bool wanted(const std::string& part);
+
 // Each suite lives in its own file; main.cpp lists them.
 Suite guard_suite();
+std::vector<Row> guard_memory_rows();  // Part of guard_suite().
 Suite guard_opencl_suite();
+Suite agent_suite();
 Suite api_suite();
 Suite cli_suite();
 Suite engine_suite();
 Suite forecast_suite();
+Suite health_suite();
 Suite journal_suite();
+Suite ledger_suite();
+Suite market_suite();
 Suite sizing_suite();
 Suite wire_suite();
 Suite net_suite();

@@ -166,9 +166,21 @@ std::vector<Figures> GuardLab::run(const std::vector<Job>& jobs, double start_in
   return figures;
 }
 
+double number_in(const std::string& json, const std::string& name) {
+  const Figures figures = parse(json);
+  const auto found = figures.find(name);
+  return found == figures.end() ? -1 : found->second;
+}
+
 std::string GuardLab::stats(double seconds) {
-  const std::string command = "TRANCHE_STANDIN=" + folder_ + "/device " + build_folder().string() +
-                              "/standin/standin_stats " + std::to_string(seconds);
+  return shell("$BUILD/standin/standin_stats " + std::to_string(seconds));
+}
+
+std::string GuardLab::shell(const std::string& script) {
+  const std::string build = build_folder();
+  const std::string command = "export BUILD=" + build + " BROKER=" + broker_socket() +
+                              " TRANCHE_STANDIN=" + folder_ + "/device LD_LIBRARY_PATH=" + build +
+                              "/standin TRANCHE_STANDIN_SET=" + settings_ + "; cd " + folder_ + "; " + script;
   FILE* pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) return {};
   std::string text = read_all(::fileno(pipe));

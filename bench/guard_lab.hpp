@@ -40,6 +40,10 @@ class GuardLab {
   std::vector<Figures> run(const std::vector<Job>& jobs, double start_in_seconds = 1.0);
   // The stand-in's own statistics over the last seconds, as JSON text.
   std::string stats(double seconds);
+  // A command with the stand-in's environment and `$BUILD`, `$BROKER`; what it prints.
+  std::string shell(const std::string& command);
+  [[nodiscard]] std::string broker_socket() const { return folder_ + "/broker"; }
+  [[nodiscard]] const std::string& folder() const { return folder_; }
 
  private:
   pid_t start(const Job& job, const std::string& socket, std::uint64_t start_ns, int output);
@@ -48,6 +52,9 @@ class GuardLab {
   Scheduling scheduling_;
   pid_t broker_ = -1;
 };
+
+// A number of a flat JSON line; -1 when it is not there.
+double number_in(const std::string& json, const std::string& name);
 
 guard::DeviceLimits fair(double percent, std::uint32_t priority = 0);
 guard::DeviceLimits cap(double percent);

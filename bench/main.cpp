@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tranche-bench: every benchmark of the project by name.
-//   tranche-bench list | tranche-bench NAME… [-o json]
+//   tranche-bench list | tranche-bench NAME… [-o json] [--only PATTERN]
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -12,13 +12,17 @@ namespace tranche::bench {
 namespace {
 
 std::vector<Suite> suites() {
-  return {api_suite(),
+  return {agent_suite(),
+          api_suite(),
           cli_suite(),
           engine_suite(),
           forecast_suite(),
           guard_opencl_suite(),
           guard_suite(),
+          health_suite(),
           journal_suite(),
+          ledger_suite(),
+          market_suite(),
           net_suite(),
           placement_suite(),
           replay_suite(),
@@ -122,12 +126,14 @@ int main(int argc, char** argv) {
     const std::string word = argv[i];
     if (word == "-o" && i + 1 < argc) {
       json = std::string(argv[++i]) == "json";
+    } else if (word == "--only" && i + 1 < argc) {
+      bench::run_only(argv[++i]);
     } else {
       names.push_back(word);
     }
   }
   if (names.empty() || names[0] == "list" || names[0] == "--help") {
-    std::puts("usage: tranche-bench list | tranche-bench NAME... [-o json]");
+    std::puts("usage: tranche-bench list | tranche-bench NAME... [-o json] [--only PATTERN]");
     for (const auto& suite : bench::suites())
       std::printf("  %-12s %s\n", suite.name.c_str(), suite.about.c_str());
     return cli::kOk;

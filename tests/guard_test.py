@@ -1,56 +1,12 @@
 #!/usr/bin/env python3
 """The guard from outside, on the simulated device: what programs see, what is refused, and who tries to get away."""
 import json
-import os
-import pathlib
 import signal
 import subprocess
-import tempfile
 import time
 
-root = pathlib.Path(__file__).resolve().parent.parent
-build = pathlib.Path(os.environ.get("TRANCHE_BUILD_DIR", root / "build/dev"))
-standin = build / "standin"
-scratch = tempfile.TemporaryDirectory(prefix="tranche-guard-")
-folder = pathlib.Path(scratch.name)
-passed = failed = 0
-MIB = 1 << 20
-
-
-def check(claim: str, holds, detail="") -> None:
-    global passed, failed
-    if holds:
-        passed += 1
-    else:
-        failed += 1
-        print(f"FAILED {claim} {detail}", flush=True)
-
-
-def environment(device: str, **more) -> dict:
-    return {**os.environ, "TRANCHE_STANDIN": str(folder / device), "LD_LIBRARY_PATH": str(standin),
-            "TRANCHE_GUARD_LIBRARY": str(build / "libtranche-guard.so"), **more}
-
-
-def guard_command(options, command, broker="broker.sock"):
-    return [build / "tranche", "guard", "run", "--socket", folder / broker, *options, "--", *command]
-
-
-def run(device, options, command, timeout=120, **more):
-    return subprocess.run(guard_command(options, command), env=environment(device, **more), text=True, timeout=timeout,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def probe(source: str, *libraries) -> pathlib.Path:
-    """A small C program against the stand-in's header, linked to the driver like any CUDA program."""
-    name = folder / f"probe{abs(hash(source))}"
-    text = '#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n' \
-           '#include <string.h>\n#include "standin_cuda.h"\n#include "standin_cuda_calls.h"\n' \
-           '#define DEVICE CUcontext c; CUdevice d; cuInit(0); cuDeviceGet(&d,0); cuCtxCreate_v2(&c,0,d);\n' + source
-    name.with_suffix(".c").write_text(text)
-    subprocess.run(["cc", "-O1", f"-I{root / 'tests/standin'}", name.with_suffix(".c"), "-o", name, f"-L{standin}",
-                    "-lcuda", "-ldl", "-lpthread", *libraries], check=True)
-    return name
-
+from guard_fixture import (MIB, build, check, device_stats, environment, eventually, finish, folder, guard, guard_command,
+                           probe, run, standin, start, top)
 
 # --- what a program sees -------------------------------------------------------------------------------------
 views = probe(r"""
@@ -71,8 +27,7 @@ check("vram: the refusal names limit, use and request",
 limit = 2 << 30
 jobs = " & ".join(f"{standin}/churn --seconds 2 --seed {i} --max-mib 24 --live 6" for i in range(1, 9))
 churn = run("churn", ["--vram", "2GiB", "--name", "churn"], ["sh", "-c", f"{jobs} & wait"])
-stats = json.loads(subprocess.run([standin / "standin_stats", "1"], env=environment("churn"), text=True,
-                                  stdout=subprocess.PIPE).stdout)
+stats = device_stats("churn")
 peak = int(churn.stderr.rsplit("peak VRAM ", 1)[1].split()[0])
 check("vram: eight processes through every path stay inside the limit", 0 < peak <= limit, peak)
 check("vram: the device is empty at the end", stats["free"] == 16 << 30, stats["free"])
@@ -115,35 +70,62 @@ other = subprocess.Popen(guard_command(["--vram", "1GiB", "--name", "neighbour"]
                          env=environment("secrets"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 time.sleep(2)
 run("secrets", ["--vram", "4GiB", "--name", "writer"], [standin / "canary", "--mode", "write", "--mib", "64"])
-scan = run("secrets", ["--vram", "15GiB", "--name", "reader"], [standin / "canary", "--mode", "scan", "--mib", "64"])
+arrays = probe(r"""
+int main() { DEVICE const size_t side = 2048, deep = 4; char* bytes = malloc(side * 4 * side * deep); CUarray a;
+  memset(bytes, 0xa5, side * 4 * side * deep);
+  CUDA_ARRAY3D_DESCRIPTOR shape = {side, side, deep, CU_AD_FORMAT_FLOAT, 1, 0};
+  CUDA_MEMCPY3D copy; memset(&copy, 0, sizeof copy);
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST; copy.srcHost = bytes; copy.srcPitch = side * 4; copy.srcHeight = side;
+  copy.dstMemoryType = CU_MEMORYTYPE_ARRAY; copy.WidthInBytes = side * 4; copy.Height = side; copy.Depth = deep;
+  if (cuArray3DCreate_v2(&a, &shape)) return 1;
+  copy.dstArray = a; if (cuMemcpy3D_v2(&copy)) return 2;
+  if (cuArrayDestroy(a)) return 3;
+  CUmipmappedArray m; if (cuMipmappedArrayCreate(&m, &shape, 3)) return 4;
+  if (cuMipmappedArrayGetLevel(&a, m, 0)) return 5;
+  copy.dstArray = a; if (cuMemcpy3D_v2(&copy)) return 6;
+  return cuMipmappedArrayDestroy(m) ? 7 : 0; }""")
+wrote = run("secrets", ["--vram", "4GiB", "--name", "arrays"], [arrays])
+check("contents: arrays are written and destroyed", wrote.returncode == 0, (wrote.returncode, wrote.stderr))
+scan = run("secrets", ["--vram", "15GiB", "--name", "reader"], [standin / "canary", "--mode", "scan", "--mib", "512"])
 other.wait(60)
 nonzero = [value for key, value in json.loads(scan.stdout or "{}").items() if "zero" in key or "found" in key]
 check("contents: what a tenant wrote is not there for the next", scan.returncode == 0 and nonzero and not any(nonzero),
       scan.stdout + scan.stderr)
 
-# --- hostile jobs ---------------------------------------------------------------------------------------------
-forged = run("forged", ["--vram", "1GiB"], ["env", "TRANCHE_GUARD_SOCKET=/nonexistent", views])
-check("hostile: a socket that leads nowhere gives no device", forged.stdout.split()[:1] in ([], ["0"]), forged.stdout)
-scribble = probe(r"""
-#include <fcntl.h>
-#include <sys/mman.h>
-int main() { DEVICE char line[512]; int wrote = 0; FILE* m = fopen("/proc/self/maps", "r");
-  while (fgets(line, sizeof line, m)) { unsigned long a, b; char perm[8];
-    if (!strstr(line, "tranche-control") || sscanf(line, "%lx-%lx %7s", &a, &b, perm) != 3) continue;
-    if (mprotect((void*)a, b - a, PROT_READ | PROT_WRITE) == 0) wrote |= 1;
-    char link[64]; snprintf(link, 64, "/proc/self/map_files/%lx-%lx", a, b); int f = open(link, O_RDWR);
-    if (f >= 0 && mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, f, 0) != MAP_FAILED) wrote |= 2;
-    if (f >= 0 && pwrite(f, "x", 1, 64) == 1) wrote |= 4; }
-  printf("%d\n", wrote); return 0; }""")
-check("hostile: limits cannot be written, remapped or reopened",
-      run("scribble", ["--vram", "1GiB"], [scribble]).stdout.strip() == "0")
-fork = probe(r"""
-#include <sys/wait.h>
-int main() { DEVICE CUdeviceptr p; cuMemAlloc_v2(&p, 600 << 20);
-  pid_t child = fork(); if (child == 0) { CUdeviceptr q; _exit(cuMemAlloc_v2(&q, 600 << 20) == 2 ? 0 : 1); }
-  int s; waitpid(child, &s, 0); printf("%d\n", WEXITSTATUS(s)); return 0; }""")
-check("hostile: a fork without exec is held to the same limit",
-      run("fork", ["--vram", "1GiB"], [fork]).stdout.strip() == "0")
+zeroed = probe(r"""
+#include <stdint.h>
+typedef int (*Zero)(uint64_t, size_t, uint64_t*);
+int main() { DEVICE const size_t n = (40 << 20) + 3; CUdeviceptr p; uint64_t left = 7, none; char* back = calloc(n, 1);
+  Zero zero = (Zero)dlsym(RTLD_DEFAULT, "tranche_guard_cuda_zero_and_verify");
+  if (!zero || cuMemAlloc_v2(&p, n) || cuMemsetD8_v2(p, 0x5a, n)) return 1;
+  int done = zero(p + 1, n - 2, &left), bad = zero(p, 0, &none);
+  if (cuMemcpyDtoH_v2(back, p, n)) return 2;
+  size_t nonzero = 0; for (size_t i = 0; i < n; ++i) nonzero += back[i] != 0;
+  printf("%d %d %llu %zu\n", done, bad, (unsigned long long)left, nonzero); return 0; }""")
+words = run("zeroed", ["--vram", "1GiB"], [zeroed]).stdout.split()
+check("contents: zero_and_verify zeroes exactly its range and counts what is left", words == ["0", "1", "0", "2"], words)
+
+# --- pause ----------------------------------------------------------------------------------------------------
+small = {"TRANCHE_STANDIN_SET": "vram=1GiB"}
+keep = start("pause", ["--vram", "1GiB", "--name", "keep"], [standin / "canary", "--mode", "keep", "--mib", "512"], **small)
+keep.stdout.readline()
+before = device_stats("pause")["free"]
+told = guard("pause", "pause", "keep")
+held = (1 << 30) - before
+check("pause: all of its VRAM is given back", f"{held} of {held} bytes given back" in told.stdout, told)
+check("pause: the account says so", top("pause", "keep")[2] == "0B", top("pause", "keep"))
+check("pause: the device says so", held > 512 * MIB and device_stats("pause")["free"] == 1 << 30, before)
+other = start("pause", ["--vram", "1GiB", "--name", "other"], [standin / "canary", "--mode", "keep", "--mib", "700"], **small)
+other.stdout.readline()
+full = guard("pause", "resume", "keep")
+check("pause: a device without room keeps it paused, and says why",
+      full.returncode != 0 and "no room" in full.stderr and top("pause", "keep")[2] == "0B", full)
+other.communicate("go\n", timeout=60)
+told = guard("pause", "resume", "keep")
+check("pause: it goes on when there is room", told.returncode == 0, told)
+check("pause: what it holds is charged again", device_stats("pause")["free"] == (1 << 30) - held)
+out, err = keep.communicate("go\n", timeout=60)
+check("pause: every word is as it was", json.loads(out or "{}").get("wrong_words") == 0, (out, err))
 
 # --- deaths ---------------------------------------------------------------------------------------------------
 holder = probe(r"""int main() { DEVICE CUdeviceptr p; if (cuMemAlloc_v2(&p, 700 << 20)) return 9; puts("held"); fflush(stdout);
@@ -158,20 +140,38 @@ done; echo all"""
 deaths = run("deaths", ["--vram", "1GiB"], ["bash", "-c", script])
 check("deaths: what a killed process held is free for the next", deaths.stdout.strip().endswith("all"), deaths.stdout)
 
-# --- a broker that dies -----------------------------------------------------------------------------------------
+# --- a broker that is silent, and one that dies -----------------------------------------------------------------
 broker = subprocess.Popen([build / "tranche", "broker", "--socket", folder / "mortal.sock"])
-while not (folder / "mortal.sock").exists():
-    time.sleep(0.01)
-job = subprocess.Popen(guard_command(["--vram", "1GiB", "--compute", "30%", "--mode", "fair"],
-                                     [standin / "tenant", "--seconds", "6", "--lead-seconds", "3"], "mortal.sock"),
-                       env=environment("mortal"), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-time.sleep(1.5)
+eventually(lambda: (folder / "mortal.sock").exists())
+job = start("silent", ["--vram", "1GiB", "--compute", "30%", "--mode", "fair", "--name", "silent"],
+            [standin / "tenant", "--seconds", "3", "--lead-seconds", "3"], "mortal.sock")
+eventually(lambda: top("silent", "silent", broker="mortal.sock")[8:9] not in ([], ["0"]))  # It launches.
+broker.send_signal(signal.SIGSTOP)
+out, _ = job.stdout.readline(), None
+broker.send_signal(signal.SIGCONT)
+job.communicate(timeout=60)
+figures = json.loads(out) if out.strip() else {"kernels": -1}
+share = figures["kernels"] * 2 / 3000
+check("broker: its silence leaves the share as a ceiling", 0 < share < 0.36, figures)  # A busy host may give less.
+
+watcher = probe(r"""
+int main() { DEVICE CUmodule m; CUfunction f; CUdeviceptr p; size_t total = 0; cuModuleLoadData(&m, "any");
+  if (cuModuleGetFunction(&f, m, "busy_1ms") || cuMemAlloc_v2(&p, 300 << 20)) return 1;
+  puts("held"); fflush(stdout);
+  do { if (cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) || cuCtxSynchronize()) return 2;
+    cuDeviceTotalMem_v2(&total, d); } while (total == 1ull << 30);
+  printf("%zu %d\n", total, cuMemAlloc_v2(&p, 200 << 20)); return 0; }""")
+job = start("mortal", ["--vram", "1GiB", "--compute", "50%", "--mode", "fair", "--name", "watcher"], [watcher], "mortal.sock")
+job.stdout.readline()
+account = top("mortal", "watcher", broker="mortal.sock")[2]
 broker.kill()
 broker.wait()
-out, _ = job.communicate(timeout=60)
-figures = json.loads(out.splitlines()[0]) if out.strip() else {"kernels": -1}
-share = figures["kernels"] * 2 / 6000
-check("broker: its death leaves the share as a ceiling", 0 < share < 0.36, figures)  # A busy host may give less.
+check("broker: another takes over with the account as it stood",
+      eventually(lambda: top("mortal", "watcher", broker="mortal.sock")[2:3] == [account]), account)
+lowered = guard("mortal", "limit", "watcher", "--vram", "512MiB", broker="mortal.sock")
+out, err = job.communicate(timeout=90)
+check("broker: running jobs join the new one and see its limits, with what they hold still charged",
+      lowered.returncode == 0 and out.split() == [str(512 * MIB), "2"], (out, err, lowered))
+check("broker: the change is told", "another one took over" in err, err)
 
-print(f"{passed} passed, {failed} failed, 0 skipped")
-raise SystemExit(bool(failed))
+finish()

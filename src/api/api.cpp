@@ -125,7 +125,8 @@ Api::Api(server::Loop& loop, ApiOptions options)
       options_(std::move(options)),
       sealer_(options_.seal_key),
       events_(loop),
-      catalogue_(std::make_shared<Catalogue>()) {
+      catalogue_(std::make_shared<Catalogue>()),
+      forecaster_(loop) {
   for (auto* make : {&party_routes,
                      &access_routes,
                      &quota_routes,
@@ -133,8 +134,11 @@ Api::Api(server::Loop& loop, ApiOptions options)
                      &node_routes,
                      &booking_routes,
                      &log_routes,
+                     &exec_routes,
                      &audit_routes,
-                     &system_routes}) {
+                     &system_routes,
+                     &market_routes,
+                     &money_routes}) {
     for (Route& route : make()) routes_.push_back(std::move(route));
   }
   for (const Route& route : routes_) by_depth_[segments(route.path).size()].push_back(&route);

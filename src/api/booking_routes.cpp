@@ -126,10 +126,14 @@ void plan_maintenance(Api& api, Call call) {
   });
 }
 
-std::vector<wire::BookingView> visible(const State& state, const Actor& actor, bool all) {
+std::vector<wire::BookingView> visible(const State& state,
+                                       const Actor& actor,
+                                       bool all,
+                                       std::optional<wire::ClaimKind> kind = {}) {
   std::vector<wire::BookingView> views;
   for (const auto& [id, booking] : state.bookings) {
     if (!all && booking.state != engine::BookingState::kBooked) continue;
+    if (kind && booking.kind != *kind) continue;
     if (engine::can_see(state, actor, booking)) views.push_back(booking_view(state, booking));
   }
   return views;
@@ -144,9 +148,16 @@ net::Response calendar(const std::vector<wire::BookingView>& views) {
 
 void list_bookings(Api& api, Call call) {
   const bool all = call.query_value("all") == "true";
+  const std::string named(call.query_value("kind"));
+  const auto kind = wire::from_name<wire::ClaimKind>(named);
+  if (!named.empty() && !kind) {
+    return call.reply.send(
+        problem(wire::Problem{"kind", "there is no such kind of claim", "booking, maintenance or contract"},
+                call.envelope.request_id));
+  }
   api.view(std::move(call),
-           [all](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
-             return json(wire::BookingList{visible(state, actor, all)});
+           [all, kind](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
+             return json(wire::BookingList{visible(state, actor, all, kind)});
            });
 }
 
@@ -197,7 +208,7 @@ std::vector<Route> booking_routes() {
        .tag = "calendar",
        .summary = "Bookings and maintenance that you may see",
        .gives = body<wire::BookingList>(),
-       .query = {"all"},
+       .query = {"all", "kind"},
        .handle = list_bookings},
       {.method = "POST",
        .path = "/v1/bookings",

@@ -64,6 +64,7 @@ wire::BookingView booking_view(const engine::State& state, const engine::Booking
                          .recurrence = booking.recurrence,
                          .environment = booking.environment,
                          .made = booking.made};
+  if (booking.contract != engine::ContractId{}) view.contract = id_text("ctr_", booking.contract.value);
   const auto zone = Zone::find(booking.zone);
   for (const engine::BookedWindow& booked : booking.windows) {
     wire::WindowView window{.from = booked.from, .to = booked.to, .state = booked.state};

@@ -11,45 +11,54 @@ namespace {
 constexpr std::uint64_t kRecordsPerTurn = 1'000;  // Catching up never holds the engine for long.
 constexpr std::size_t kSubscribersMax = 1'000;
 
+// What one must be allowed in order to be told of an event.
+struct Needed {
+  using Action = engine::Action;
+  Action operator()(const engine::JobSubmitted&) const { return Action::kViewJob; }
+  Action operator()(const engine::JobEnded&) const { return Action::kViewJob; }
+  Action operator()(const engine::TokenIssued&) const { return Action::kIssueToken; }
+  Action operator()(const engine::TokenRevoked&) const { return Action::kIssueToken; }
+  Action operator()(const engine::Denied&) const { return Action::kViewAudit; }
+  Action operator()(const engine::PasswordSet&) const { return Action::kManageParty; }
+  Action operator()(const engine::Founded&) const { return Action::kManagePlatform; }
+  Action operator()(const engine::SettingsChanged&) const { return Action::kManagePlatform; }
+  Action operator()(const engine::Ticked&) const { return Action::kManagePlatform; }
+  Action operator()(const engine::SkuSet&) const { return Action::kViewParty; }
+  Action operator()(const engine::PartyCreated&) const { return Action::kViewParty; }
+  Action operator()(const engine::PartyChanged&) const { return Action::kViewParty; }
+  Action operator()(const engine::RoleGranted&) const { return Action::kViewParty; }
+  Action operator()(const engine::RoleRevoked&) const { return Action::kViewParty; }
+  Action operator()(const engine::QuotaSet&) const { return Action::kViewParty; }
+  Action operator()(const engine::RulesSet&) const { return Action::kViewParty; }
+  Action operator()(const engine::NodeAdded&) const { return Action::kManageCapacity; }
+  Action operator()(const engine::NodeInvitationUsed&) const { return Action::kManageCapacity; }
+  Action operator()(const engine::NodeReported&) const { return Action::kManageCapacity; }
+  Action operator()(const engine::NodeStateChanged&) const { return Action::kManageCapacity; }
+  Action operator()(const engine::NodeChanged&) const { return Action::kManageCapacity; }
+  Action operator()(const engine::DeviceStateChanged&) const { return Action::kManageCapacity; }
+  Action operator()(const engine::LeaseGranted&) const { return Action::kViewJob; }
+  Action operator()(const engine::LeaseRevoked&) const { return Action::kViewJob; }
+  Action operator()(const engine::LeaseReported&) const { return Action::kViewJob; }
+  Action operator()(const engine::UsageMetered&) const { return Action::kManageCapacity; }
+  Action operator()(const engine::ReceiptsKept&) const { return Action::kManageCapacity; }
+  Action operator()(const engine::HealthSignalled&) const { return Action::kManageCapacity; }
+  Action operator()(const engine::JobRequeued&) const { return Action::kViewJob; }
+  Action operator()(const engine::JobStopRequested&) const { return Action::kViewJob; }
+  Action operator()(const engine::WindowsBooked&) const { return Action::kViewJob; }
+  Action operator()(const engine::BookingCancelled&) const { return Action::kViewJob; }
+  Action operator()(const engine::WindowOpened&) const { return Action::kViewJob; }
+  Action operator()(const engine::WindowClosed&) const { return Action::kViewJob; }
+  Action operator()(const engine::WindowMoved&) const { return Action::kViewJob; }
+  Action operator()(const engine::WindowsChanged&) const { return Action::kViewJob; }
+  // Money and market: whoever sees the party's bill.
+  template <class Money>
+  Action operator()(const Money&) const {
+    static_assert(engine::kEventNumber<Money> >= 60 && engine::kEventNumber<Money> < 100);
+    return Action::kViewBilling;
+  }
+};
+
 engine::Action needed(const engine::Event& event) {
-  using engine::Action;
-  struct Needed {
-    Action operator()(const engine::JobSubmitted&) const { return Action::kViewJob; }
-    Action operator()(const engine::JobEnded&) const { return Action::kViewJob; }
-    Action operator()(const engine::TokenIssued&) const { return Action::kIssueToken; }
-    Action operator()(const engine::TokenRevoked&) const { return Action::kIssueToken; }
-    Action operator()(const engine::Denied&) const { return Action::kViewAudit; }
-    Action operator()(const engine::PasswordSet&) const { return Action::kManageParty; }
-    Action operator()(const engine::Founded&) const { return Action::kManagePlatform; }
-    Action operator()(const engine::SettingsChanged&) const { return Action::kManagePlatform; }
-    Action operator()(const engine::Ticked&) const { return Action::kManagePlatform; }
-    Action operator()(const engine::SkuSet&) const { return Action::kViewParty; }
-    Action operator()(const engine::PartyCreated&) const { return Action::kViewParty; }
-    Action operator()(const engine::PartyChanged&) const { return Action::kViewParty; }
-    Action operator()(const engine::RoleGranted&) const { return Action::kViewParty; }
-    Action operator()(const engine::RoleRevoked&) const { return Action::kViewParty; }
-    Action operator()(const engine::QuotaSet&) const { return Action::kViewParty; }
-    Action operator()(const engine::RulesSet&) const { return Action::kViewParty; }
-    Action operator()(const engine::NodeAdded&) const { return Action::kManageCapacity; }
-    Action operator()(const engine::NodeInvitationUsed&) const { return Action::kManageCapacity; }
-    Action operator()(const engine::NodeReported&) const { return Action::kManageCapacity; }
-    Action operator()(const engine::NodeStateChanged&) const { return Action::kManageCapacity; }
-    Action operator()(const engine::NodeChanged&) const { return Action::kManageCapacity; }
-    Action operator()(const engine::DeviceStateChanged&) const { return Action::kManageCapacity; }
-    Action operator()(const engine::LeaseGranted&) const { return Action::kViewJob; }
-    Action operator()(const engine::LeaseRevoked&) const { return Action::kViewJob; }
-    Action operator()(const engine::LeaseReported&) const { return Action::kViewJob; }
-    Action operator()(const engine::UsageMetered&) const { return Action::kManageCapacity; }
-    Action operator()(const engine::ReceiptsKept&) const { return Action::kManageCapacity; }
-    Action operator()(const engine::HealthSignalled&) const { return Action::kManageCapacity; }
-    Action operator()(const engine::JobRequeued&) const { return Action::kViewJob; }
-    Action operator()(const engine::JobStopRequested&) const { return Action::kViewJob; }
-    Action operator()(const engine::WindowsBooked&) const { return Action::kViewJob; }
-    Action operator()(const engine::BookingCancelled&) const { return Action::kViewJob; }
-    Action operator()(const engine::WindowOpened&) const { return Action::kViewJob; }
-    Action operator()(const engine::WindowClosed&) const { return Action::kViewJob; }
-    Action operator()(const engine::WindowMoved&) const { return Action::kViewJob; }
-  };
   return std::visit(Needed{}, event);
 }
 

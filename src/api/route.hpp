@@ -59,7 +59,10 @@ std::vector<Route> job_routes();
 std::vector<Route> node_routes();
 std::vector<Route> booking_routes();
 std::vector<Route> log_routes();
+std::vector<Route> exec_routes();
 std::vector<Route> audit_routes();
 std::vector<Route> system_routes();  // Health, metrics, documents.
+std::vector<Route> market_routes();
+std::vector<Route> money_routes();  // Accounts, prices, costs, invoices.
 
 }  // namespace tranche::api

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tranche broker, tranche guard run|top|limit: the guard for people, without server or agent.
+// tranche broker, tranche guard run|top: the guard for people, without server or agent.
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <map>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "app/commands.hpp"
+#include "app/guard_change.hpp"
 #include "app/guard_run.hpp"
 #include "base/text.hpp"
 #include "cli/output.hpp"
@@ -25,27 +25,6 @@ std::uint64_t nanoseconds(const std::string& text) {
   const auto length = parse_duration(text);
   if (!length || length->count() < 0) throw std::runtime_error("not a length of time: " + text);
   return static_cast<std::uint64_t>(length->count()) * 1000;
-}
-
-std::uint64_t size_of(const std::string& text) {
-  const auto size = parse_bytes(text);
-  if (!size || size->count < 0) throw std::runtime_error("not a size: " + text);
-  return static_cast<std::uint64_t>(size->count);
-}
-
-// 30%, 0.3 or 30: a share of the device.
-std::uint32_t share_of(const std::string& text) {
-  std::size_t used = 0;
-  double value = 0;
-  try {
-    value = std::stod(text, &used);
-  } catch (const std::exception&) { throw std::runtime_error("not a share: " + text); }
-  const bool percent = used < text.size() && text[used] == '%';
-  if (used + (percent ? 1 : 0) != text.size()) throw std::runtime_error("not a share: " + text);
-  if (!percent && value <= 1.0) value *= 100;
-  if (!(value > 0 && value <= 100))
-    throw std::runtime_error("a share is more than 0 % and at most 100 %: " + text);
-  return static_cast<std::uint32_t>(std::lround(value * guard::kShareWhole / 100));
 }
 
 guard::ShareMode mode_of(const std::string& text) {
@@ -85,7 +64,8 @@ void print_top(guard::BrokerClient& broker, std::map<std::string, Sample>& last)
                     {"LAUNCHES", cli::Align::kRight},
                     {"WAITED", cli::Align::kRight},
                     {"COPIED", cli::Align::kRight},
-                    {"PROCESSES", cli::Align::kRight}});
+                    {"PROCESSES", cli::Align::kRight},
+                    {"STATE"}});
   const std::uint64_t now = guard::monotonic_ns();
   for (const guard::TenantListing& tenant : broker.list()) {
     for (std::uint32_t i = 0; i < tenant.regions->control().device_count.load(); ++i) {
@@ -93,6 +73,7 @@ void print_top(guard::BrokerClient& broker, std::map<std::string, Sample>& last)
       Sample& before = last[tenant.name + "/" + std::to_string(i)];
       char share[32], used[32] = "-", seconds[32], waited[32];
       const auto& device = tenant.regions->control().devices[i];
+      const char* state = tenant.limits.devices[i].paused != 0 ? "paused" : "running";
       std::snprintf(share, sizeof share, "%.0f%%", device.lanes[0].share.load() * 100.0 / guard::kShareWhole);
       if (before.at != 0)
         std::snprintf(used,
@@ -105,7 +86,7 @@ void print_top(guard::BrokerClient& broker, std::map<std::string, Sample>& last)
       before = {now, usage.device_ns};
       const auto size = [](std::uint64_t bytes) { return text(Bytes{static_cast<std::int64_t>(bytes)}); };
       table.add({tenant.name,
-                 std::to_string(i),
+                 std::to_string(tenant.limits.devices[i].physical),
                  size(usage.vram_used),
                  size(usage.vram_peak),
                  size(usage.vram_limit),
@@ -115,7 +96,8 @@ void print_top(guard::BrokerClient& broker, std::map<std::string, Sample>& last)
                  std::to_string(usage.launches),
                  waited,
                  size(usage.copy_bytes),
-                 std::to_string(tenant.processes)});
+                 std::to_string(tenant.processes),
+                 state});
     }
   }
   std::fputs(table.text().c_str(), stdout);
@@ -132,36 +114,6 @@ void top(const std::string& socket, bool once) {
     if (once) return;
     ::sleep(1);
   }
-}
-
-// Reads what stands and changes only what was named.
-void change_limits(const std::string& socket,
-                   const std::string& name,
-                   const std::string& vram,
-                   const std::string& compute,
-                   const std::string& pause) {
-  guard::BrokerClient broker(socket.empty() ? default_broker_socket() : socket);
-  for (const guard::TenantListing& tenant : broker.list()) {
-    if (tenant.name != name) continue;
-    const guard::ControlRegion& control = tenant.regions->control();
-    guard::TenantLimits limits;
-    limits.device_count = control.device_count.load();
-    limits.warn_at = control.warn_at.load();
-    limits.end_at = control.end_at.load();
-    for (std::uint32_t i = 0; i < limits.device_count; ++i) {
-      guard::DeviceLimits& device = limits.devices[i];
-      device.physical = i;
-      device.vram_bytes = vram.empty() ? control.devices[i].vram_limit.load() : size_of(vram);
-      device.share = compute.empty() ? control.devices[i].lanes[0].share.load() : share_of(compute);
-      device.mode = static_cast<guard::ShareMode>(control.devices[i].mode.load());
-      device.priority = control.devices[i].priority.load();
-      const bool paused = (control.devices[i].flags.load() & guard::kPaused) != 0;
-      device.paused = pause.empty() ? (paused ? 1 : 0) : (pause == "on" ? 1 : 0);
-    }
-    broker.set_limits(name, limits);
-    return;
-  }
-  throw std::runtime_error("no tenant " + name + " at this broker");
 }
 
 void add_run(CLI::App& group, int& exit_code) {
@@ -221,20 +173,7 @@ void add_guard_commands(CLI::App& root, int& exit_code) {
   watch->add_flag("--once", watched->second, "Print once");
   watch->callback([watched] { top(watched->first, watched->second); });
 
-  auto* limit = group->add_subcommand("limit", "Change the limits of a running tenant");
-  limit->footer("Example:\n  tranche guard limit run-1234 --compute 50%");
-  struct Change {
-    std::string name, vram, compute, pause, socket;
-  };
-  auto change = std::make_shared<Change>();
-  limit->add_option("tenant", change->name, "Its name in guard top")->required();
-  limit->add_option("--vram", change->vram, "New VRAM limit");
-  limit->add_option("--compute", change->compute, "New share");
-  limit->add_option("--pause", change->pause, "on or off: launches wait");
-  limit->add_option("--socket", change->socket, "The broker's socket");
-  limit->callback([change] {
-    change_limits(change->socket, change->name, change->vram, change->compute, change->pause);
-  });
+  add_guard_changes(*group);
 }
 
 }  // namespace tranche::app

@@ -22,6 +22,8 @@
 namespace tranche::app {
 namespace {
 
+constexpr std::uint64_t kBrokerRetryNs = 200'000'000;
+
 std::string own_binary() {
   return std::filesystem::read_symlink("/proc/self/exe");
 }
@@ -71,8 +73,45 @@ int code_of(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+// The tenant at the broker. When the broker dies, another takes over with the same ledger.
+struct Place {
+  std::unique_ptr<guard::BrokerClient> broker;
+  std::unique_ptr<guard::TenantRegions> regions;
+  guard::TenantLimits limits;
+  std::string socket;
+  std::uint64_t lost_at = 0;
+
+  void take(const GuardRun& run) {
+    if (!guard::BrokerClient::answers(run.broker_socket)) start_broker(run.broker_socket);
+    broker = std::make_unique<guard::BrokerClient>(run.broker_socket);
+    regions = broker->create_tenant(run.tenant, limits, socket, 0600, regions.get());
+  }
+  // Limits may have been changed while the job ran; the old region still tells.
+  void keep_changes() {
+    for (std::uint32_t i = 0; i < limits.device_count; ++i) {
+      const guard::DeviceControl& last = regions->control().devices[i];
+      limits.devices[i].vram_bytes = last.vram_limit.load();
+      limits.devices[i].share = last.lanes[0].share.load();
+      limits.devices[i].mode = static_cast<guard::ShareMode>(last.mode.load());
+      limits.devices[i].priority = last.priority.load();
+      limits.devices[i].paused = (last.flags.load() & guard::kPaused) != 0 ? 1 : 0;
+    }
+  }
+  // Until it works: the job runs on meanwhile, its share a ceiling.
+  void take_again(const GuardRun& run) {
+    broker.reset();
+    lost_at = guard::monotonic_ns();
+    keep_changes();
+    try {
+      take(run);
+      std::fprintf(stderr, "tranche: the broker was gone; another one took over\n");
+    } catch (const std::exception&) { broker.reset(); }
+  }
+};
+
 // Waits for the job; passes signals on; warns with the checkpoint signal and ends it when its time is over.
-int supervise(const GuardRun& run, pid_t job, int signals, std::uint64_t warn_at, std::uint64_t end_at) {
+int supervise(
+    const GuardRun& run, Place& place, pid_t job, int signals, std::uint64_t warn_at, std::uint64_t end_at) {
   bool warned = false;
   bool ended = false;
   for (;;) {
@@ -94,8 +133,12 @@ int supervise(const GuardRun& run, pid_t job, int signals, std::uint64_t warn_at
     std::uint64_t wait = 1'000'000'000;
     if (end_at != 0 && !ended)
       wait = std::min(wait, (warned ? end_at : warn_at) - std::min(now, warned ? end_at : warn_at));
-    pollfd source{signals, POLLIN, 0};
-    if (::poll(&source, 1, static_cast<int>(wait / 1'000'000) + 1) <= 0) continue;
+    if (!place.broker) wait = std::min<std::uint64_t>(wait, kBrokerRetryNs);
+    if (!place.broker && now - place.lost_at >= kBrokerRetryNs) place.take_again(run);
+    pollfd sources[2] = {{signals, POLLIN, 0}, {place.broker ? place.broker->descriptor() : -1, POLLIN, 0}};
+    if (::poll(sources, 2, static_cast<int>(wait / 1'000'000) + 1) <= 0) continue;
+    if ((sources[1].revents & (POLLHUP | POLLERR)) != 0) place.take_again(run);
+    if ((sources[0].revents & POLLIN) == 0) continue;
     signalfd_siginfo info{};
     if (::read(signals, &info, sizeof info) == sizeof info && info.ssi_signo != SIGCHLD)
       ::kill(-job, static_cast<int>(info.ssi_signo));
@@ -149,9 +192,8 @@ std::string guard_library() {
 
 int guard_run(const GuardRun& run) {
   guard_library();  // Fails before anything is started.
-  if (!guard::BrokerClient::answers(run.broker_socket)) start_broker(run.broker_socket);
-  guard::BrokerClient broker(run.broker_socket);
-  guard::TenantLimits limits;
+  Place place;
+  guard::TenantLimits& limits = place.limits;
   limits.device_count = run.devices;
   for (std::uint32_t i = 0; i < run.devices; ++i) {
     limits.devices[i] = run.limits;
@@ -163,8 +205,8 @@ int guard_run(const GuardRun& run) {
       run.time_ns == 0 ? 0 : now + run.time_ns - std::min(run.grace_ns, run.time_ns);
   limits.end_at = end_at;
   limits.warn_at = warn_at;
-  const std::string socket = std::filesystem::path(run.broker_socket).parent_path() / (run.tenant + ".sock");
-  const auto regions = broker.create_tenant(run.tenant, limits, socket);
+  place.socket = std::filesystem::path(run.broker_socket).parent_path() / (run.tenant + ".sock");
+  place.take(run);
 
   sigset_t watched;
   sigset_t before;
@@ -175,11 +217,11 @@ int guard_run(const GuardRun& run) {
   const int signals = ::signalfd(-1, &watched, SFD_CLOEXEC);
   const pid_t job = ::fork();
   if (job < 0) throw std::runtime_error("cannot start the job");
-  if (job == 0) become(run, socket, before);
+  if (job == 0) become(run, place.socket, before);
   ::setpgid(job, job);
-  const int code = supervise(run, job, signals, warn_at, end_at);
-  if (!run.quiet) print_summary(*regions, run.devices);
-  broker.remove_tenant(run.tenant);
+  const int code = supervise(run, place, job, signals, warn_at, end_at);
+  if (!run.quiet) print_summary(*place.regions, run.devices);
+  if (place.broker) place.broker->remove_tenant(run.tenant);
   ::close(signals);
   return code;
 }

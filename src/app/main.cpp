@@ -19,8 +19,10 @@ int main(int argc, char** argv) {
   app::add_audit_commands(root, program);
   app::add_server_commands(root, status);
   app::add_guard_commands(root, status);
+  app::add_agent_commands(root, status);
   app::add_size_command(root, program);
   app::add_sim_commands(root, program);
+  app::add_device_commands(root, program);
   const int code = cli::parse_and_run(root, program, argc, argv);
   return code == cli::kOk ? status : code;
 }

@@ -20,6 +20,7 @@
 #include "app/embedded_agent.hpp"
 #include "app/log.hpp"
 #include "app/server_files.hpp"
+#include "base/text.hpp"
 #include "cli/output.hpp"
 #include "journal/failpoint.hpp"
 #include "journal/verify.hpp"
@@ -42,6 +43,7 @@ struct ServerFlags {
   std::string operator_name = "operator";
   std::uint64_t ballast_mib = 16;
   std::uint64_t snapshot_every = 100'000;
+  std::string heartbeat = "5s", lease = "30s", lease_grace = "10s";
 };
 
 Instant wall_clock() {
@@ -201,6 +203,13 @@ class BackgroundVerification {
   std::thread thread_;
 };
 
+Duration duration_of(const std::string& flag, const std::string& given) {
+  const auto duration = parse_duration(given);
+  if (!duration || *duration <= Duration{})
+    throw CLI::ValidationError(flag, "'" + given + "' is no duration; write for example 30s");
+  return *duration;
+}
+
 api::AgentAddress address_of_agents(const ServerFlags& flags,
                                     std::uint16_t port,
                                     const net::CertificateAuthority& authority) {
@@ -235,7 +244,10 @@ int serve(const ServerFlags& flags) {
   const auto authority = std::make_shared<const net::CertificateAuthority>(own_authority(flags.data));
   const api::Sealer::Key key = seal_key(flags.data);
   server::LogStore logs(flags.data / "logs");
-  server::HubOptions hub_options{.authority = authority};
+  server::HubOptions hub_options{.heartbeat = duration_of("--heartbeat", flags.heartbeat),
+                                 .lease = duration_of("--lease", flags.lease),
+                                 .grace = duration_of("--lease-grace", flags.lease_grace),
+                                 .authority = authority};
   hub_options.unseal = [sealer = api::Sealer(key)](const std::string& sealed) {
     return sealer.open(sealed).value_or("");
   };
@@ -308,6 +320,12 @@ void add_flags(CLI::App& command, const std::shared_ptr<ServerFlags>& flags) {
   command.add_option("--operator", flags->operator_name, "Name of the operator at the first start")
       ->capture_default_str();
   command.add_option("--ballast", flags->ballast_mib, "MiB kept back for stops on a full disk")
+      ->capture_default_str();
+  command.add_option("--heartbeat", flags->heartbeat, "How often agents speak")->capture_default_str();
+  command.add_option("--lease", flags->lease, "How long a node may work on without a word from the server")
+      ->capture_default_str();
+  command
+      .add_option("--lease-grace", flags->lease_grace, "Beyond that, before its work is started elsewhere")
       ->capture_default_str();
   command.add_option("--snapshot-every", flags->snapshot_every, "Records between snapshots")
       ->check(CLI::PositiveNumber)

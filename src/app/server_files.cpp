@@ -59,7 +59,7 @@ net::TlsServerOptions own_certificate(const net::CertificateAuthority& authority
   if (address == "0.0.0.0" || address == "::") names.erase(names.begin());
   const net::Identity identity = authority.issue_server(names, net::Validity::lasting(Days(397)));
   net::TlsServerOptions options;
-  options.certificate_pem = identity.certificate_pem;
+  options.certificate_pem = identity.certificate_pem + authority.certificate_pem();  // Joiners pin the CA.
   options.key_pem = identity.key_pem;
   return options;
 }

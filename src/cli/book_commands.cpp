@@ -99,7 +99,8 @@ std::string booking_text(const BookingView& booking) {
     if (!value.empty()) out.append(what).append(12 - what.size(), ' ').append(value).append("\n");
   };
   line("booking", text(booking.id));
-  line("kind", booking.kind == wire::ClaimKind::kMaintenance ? "maintenance" : "");
+  line("kind", booking.kind == wire::ClaimKind::kBooking ? "" : wire::name_of(booking.kind));
+  line("contract", booking.contract);
   line("name", booking.name);
   line("state", wire::name_of(booking.state));
   line("owner", booking.owner);
@@ -154,14 +155,16 @@ void book(Session& session, const BookOptions& options) {
               " that fit start in it; to wait for it: tranche run --label booking=" + text(answer.value.id));
 }
 
-void add_list(CLI::App& group, Program& program) {
+// What is listed under `book`, or only the windows that keep nodes free.
+void add_list(CLI::App& group, Program& program, const CommandText& about, bool maintenance_only) {
   const auto all = std::make_shared<bool>(false);
-  CLI::App& command = add_command(
-      group, {"list", "List bookings and maintenance", "tranche book list\ntranche book list --all"});
+  CLI::App& command = add_command(group, about);
   command.add_flag("--all", *all, "Also those that are over or cancelled");
-  command.callback([all, &program] {
+  command.callback([all, maintenance_only, &program] {
     Session& session = program.session();
-    const auto answer = session.get<BookingList>(*all ? "/v1/bookings?all=true" : "/v1/bookings");
+    std::string path = *all ? "/v1/bookings?all=true" : "/v1/bookings";
+    if (maintenance_only) path += *all ? "&kind=maintenance" : "?kind=maintenance";
+    const auto answer = session.get<BookingList>(path);
     session.print(answer.body,
                   {.table = [&] { return booking_table(answer.value.items); },
                    .names =
@@ -171,7 +174,9 @@ void add_list(CLI::App& group, Program& program) {
                            names += text(booking.id) + "\n";
                          return names;
                        }});
-    if (answer.value.items.empty()) session.say("nothing is booked; see: tranche book --help");
+    if (answer.value.items.empty())
+      session.say(maintenance_only ? "nothing is planned; see: tranche maintenance plan --help"
+                                   : "nothing is booked; see: tranche book --help");
   });
 }
 
@@ -186,11 +191,10 @@ void add_show(CLI::App& group, Program& program) {
   });
 }
 
-void add_cancel(CLI::App& group, Program& program) {
+void add_cancel(CLI::App& group, Program& program, const CommandText& about) {
   const auto id = std::make_shared<std::string>();
-  CLI::App& command = add_command(
-      group, {"cancel", "Give back what is booked, all windows of it", "tranche book cancel clm_000001 -y"});
-  command.add_option("booking", *id, "Id, as `book list` shows it")->required();
+  CLI::App& command = add_command(group, about);
+  command.add_option("id", *id, "Id, as `list` shows it")->required();
   command.callback([id, &program] {
     Session& session = program.session();
     session.confirm("Cancel " + *id + "? Work that runs in it is checkpointed and queued again.");
@@ -221,11 +225,17 @@ void add_maintenance(CLI::App& root, Program& program) {
   };
   CLI::App& group = add_group(
       root, {"maintenance", "Times at which a node is kept free of work", "tranche maintenance plan --help"});
+  add_list(group,
+           program,
+           {"list", "List what is planned", "tranche maintenance list\ntranche maintenance list --all"},
+           true);
+  add_cancel(
+      group, program, {"cancel", "Take back what is planned", "tranche maintenance cancel clm_000001 -y"});
   const auto options = std::make_shared<Options>();
   CLI::App& command =
       add_command(group,
                   {"plan",
-                   "Plan a window; work leaves before it opens, `book cancel` undoes it",
+                   "Plan a window; work is told to leave before it opens",
                    "tranche maintenance plan --node gpu-01 --from 'sat 22:00' --for 4h --tz Europe/Madrid"});
   command.add_option("--node", options->node, "Name or id")->type_name("NODE")->required();
   command.add_option("--name", options->name, "What for")->type_name("TEXT");
@@ -270,9 +280,16 @@ void add_book_commands(CLI::App& root, Program& program) {
   command.add_option("--volume", options->volumes, "Volume that must be there; may be repeated")
       ->type_name("NAME");
   command.add_flag("--simulated", options->simulated, "On simulated devices");
-  add_list(command, program);
+  add_list(command,
+           program,
+           {"list",
+            "List bookings, what was bought on the market, and maintenance",
+            "tranche book list\ntranche book list --all"},
+           false);
   add_show(command, program);
-  add_cancel(command, program);
+  add_cancel(command,
+             program,
+             {"cancel", "Give back what is booked, all windows of it", "tranche book cancel clm_000001 -y"});
   add_ics(command, program);
   command.callback([options, &command, &program] {
     if (command.get_subcommands().empty()) book(program.session(), *options);

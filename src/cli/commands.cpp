@@ -68,6 +68,7 @@ void add_client_commands(CLI::App& root, Program& program) {
   add_job_commands(root, program);
   add_why_command(root, program);
   add_log_commands(root, program);
+  add_exec_commands(root, program);
   add_node_commands(root, program);
   add_book_commands(root, program);
   add_event_commands(root, program);
@@ -77,6 +78,8 @@ void add_client_commands(CLI::App& root, Program& program) {
   add_quota_commands(root, program);
   add_rules_commands(root, program);
   add_platform_commands(root, program);
+  add_market_commands(root, program);
+  add_money_commands(root, program);
   add_doctor_command(root, program);
   add_completion_command(root, program);
   add_help_command(root, program);

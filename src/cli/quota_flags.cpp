@@ -206,6 +206,10 @@ std::vector<Flag> other_flags() {
           [](Quota& q) -> auto& { return q.may_sell; },
           parse_yes_no),
       optional_flag(
+          {"share", "yes", "Its soft slices may meet those of other tenants who agreed too"},
+          [](Quota& q) -> auto& { return q.share_soft; },
+          parse_yes_no),
+      optional_flag(
           {"job-gpus", "2", "GPUs of one job"},
           [](Quota& q) -> auto& { return q.per_job.gpu_milli; },
           parse_milli),

@@ -73,6 +73,7 @@ void add_limits(Rows& rows, const Quota& quota) {
   rows.limit_if("may burst", quota.may_burst, yes_no);
   rows.limit_if("may buy", quota.may_buy, yes_no);
   rows.limit_if("may sell", quota.may_sell, yes_no);
+  rows.limit_if("shares devices", quota.share_soft, yes_no);
   rows.limit_if("GPUs of one job", quota.per_job.gpu_milli, gpus_text);
   rows.limit_if("VRAM of one job", quota.per_job.vram_bytes, exact_bytes);
   rows.limit_if("compute of one job", quota.per_job.compute_percent, [](std::int64_t share) {

@@ -89,8 +89,18 @@ bool Session::colours() const {
   return !flags_.no_color && environment_.no_color.empty() && stdout_is_terminal();
 }
 
-net::Client& Session::client() {
-  if (client_) return *client_;
+net::HeaderList Session::authorization() {
+  if (target().token.empty()) return {};
+  return {{"Authorization", "Bearer " + target().token}};
+}
+
+Failure Session::exec_failure(const std::string& job, const net::ClientFault& fault) {
+  const auto answer = try_call({.path = "/v1/jobs/" + net::percent_encode(job) + "/exec"});
+  if (answer && answer->status >= 400 && answer->status != 426) return failure_of_response(*answer);
+  return {kUnreachable, {fault.message, "is the job running? tranche show " + job}};
+}
+
+net::ClientOptions Session::client_options() {
   const auto url = net::parse_url(target().server);
   if (!url) {
     throw usage_failure("'" + target().server + "' is not an address of a server",
@@ -104,8 +114,13 @@ net::Client& Session::client() {
     options.tls.emplace();
     if (!target().ca_file.empty()) options.tls->ca_pem = read_file_or_stdin(target().ca_file);
   }
+  return options;
+}
+
+net::Client& Session::client() {
+  if (client_) return *client_;
   try {
-    client_ = std::make_unique<net::Client>(std::move(options));
+    client_ = std::make_unique<net::Client>(client_options());
   } catch (const std::runtime_error& error) {
     throw usage_failure(error.what(), "the authority of the server is in " + target().ca_file);
   }

@@ -111,6 +111,12 @@ class Session {
               Follow how,
               const std::function<bool(const net::ServerEvent&)>& on_event);
 
+  // For what is no request: a WebSocket to the same server, with the same token.
+  [[nodiscard]] net::ClientOptions client_options();
+  [[nodiscard]] net::HeaderList authorization();
+  // Why a WebSocket was refused: the answer that a plain request to the same place gets says it better.
+  Failure exec_failure(const std::string& job, const net::ClientFault& fault);
+
   // One step of `doctor`: the answer whatever its status, or the fault.
   Result<net::Response, net::ClientFault> try_call(const Call& call);
 

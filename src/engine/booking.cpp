@@ -7,6 +7,7 @@
 #include "engine/attempt.hpp"
 #include "engine/booking_limits.hpp"
 #include "engine/decide.hpp"
+#include "engine/market_claims.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -64,8 +65,8 @@ Refusal nothing_fits(const State& state, Instant now, const WindowAsk& wanted, s
   return refusal;
 }
 
-Refusal not_offered(Offer offer, const wire::Ask& ask) {
-  if (offer == Offer::kNoShape) {
+Refusal not_offered(Offered offer, const wire::Ask& ask) {
+  if (offer == Offered::kNoShape) {
     return {.reason = Reason::kConflict,
             .rule = "no_such_device",
             .message = "nothing connected is, or has, " + (ask.gpus.empty() ? "that shape" : ask.gpus),
@@ -106,8 +107,8 @@ Decision decide(const State& state, const Envelope& envelope, const Actor& actor
   for (const TimeSpan& span : command.windows) {
     const WindowAsk wanted{command.ask, booked.trust_group, command.environment, span};
     if (booked.windows.empty()) {
-      const Offer offer = is_offered(state, wanted);
-      if (offer != Offer::kYes) return refuse(not_offered(offer, command.ask));
+      const Offered offer = is_offered(state, wanted);
+      if (offer != Offered::kYes) return refuse(not_offered(offer, command.ask));
     }
     auto places = find_places(state, envelope.at, wanted);
     if (!places) return refuse(nothing_fits(state, envelope.at, wanted, command.utc_offset_seconds));
@@ -152,6 +153,16 @@ Decision decide(const State& state,
                               .fix = "choose another time, or cancel that booking first"});
       }
     }
+    for (const DeviceId id : node->devices) {
+      for (const CalendarClaim& offer : listed_on(state, id)) {
+        if (offer.from >= span.to || offer.to <= span.from) continue;
+        return refuse(Refusal{
+            .reason = Reason::kConflict,
+            .rule = "calendar",
+            .message = text(id) + " of " + node->name + " is offered on the market during that window",
+            .fix = "choose another time, or cancel the offer first"});
+      }
+    }
     booked.windows.push_back({.from = span.from, .to = span.to, .places = {everything}});
   }
   return Events{std::move(booked)};
@@ -172,7 +183,8 @@ void apply(State& state, const Envelope& envelope, const WindowsBooked& event) {
                                                       .environment = event.environment,
                                                       .windows = event.windows,
                                                       .made = envelope.at,
-                                                      .version = state.sequence});
+                                                      .version = state.sequence,
+                                                      .contract = event.contract});
   state.next_claim = std::max(state.next_claim, event.id.value + 1);
   for (std::uint32_t window = 0; window < event.windows.size(); ++window)
     state.index.calendar->add(state, at->second, window);
@@ -188,6 +200,12 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
                           .where = path_of(state, booking->owner),
                           .message = "you may see this booking, but not cancel it",
                           .fix = "ask its owner or an administrator"});
+  }
+  if (booking->kind == ClaimKind::kContract) {
+    return refuse(Refusal{.reason = Reason::kConflict,
+                          .rule = "contract",
+                          .message = text(booking->id) + " was bought on the market",
+                          .fix = "sell it on: tranche market sell"});
   }
   if (booking->state != BookingState::kBooked) {
     return refuse(Refusal{.reason = Reason::kConflict,
@@ -245,6 +263,18 @@ void apply(State& state, const Envelope&, const WindowMoved& event) {
   for (const BookedPlace& place : before)
     for (const Slice& slice : place.slices) state.index.capacity->refresh_holds(state, slice.device);
   state.index.capacity->refresh_holds(state, booking);
+}
+
+void apply(State& state, const Envelope&, const WindowsChanged& event) {
+  Booking& booking = state.bookings.at(event.id);
+  forget(state, booking);
+  const std::vector<BookedWindow> before = std::exchange(booking.windows, event.windows);
+  booking.version = state.sequence;
+  for (std::uint32_t window = 0; window < booking.windows.size(); ++window)
+    state.index.calendar->add(state, booking, window);
+  for (const BookedWindow& window : before)
+    for (const BookedPlace& place : window.places)
+      for (const Slice& slice : place.slices) state.index.capacity->refresh_holds(state, slice.device);
 }
 
 std::vector<LeaseId> leases_in(const State& state, const Booking& booking) {

@@ -9,6 +9,7 @@
 
 #include "base/ids.hpp"
 #include "base/time.hpp"
+#include "engine/contract.hpp"
 #include "engine/lease.hpp"
 #include "wire/ask.hpp"
 #include "wire/booking.hpp"
@@ -56,6 +57,7 @@ struct Booking {
   std::vector<BookedWindow> windows{};  // In order of time; they do not overlap.
   Instant made{};
   std::uint64_t version = 0;
+  ContractId contract{};  // By which it was bought; zero: not on the exchange.
 };
 BOOST_DESCRIBE_STRUCT(Booking,
                       (),
@@ -72,7 +74,8 @@ BOOST_DESCRIBE_STRUCT(Booking,
                        state,
                        windows,
                        made,
-                       version))
+                       version,
+                       contract))
 
 struct BookWindows {
   PartyId owner{};  // Zero: the actor.
@@ -105,11 +108,12 @@ struct WindowsBooked {
   std::string recurrence{};
   WantedEnvironment environment{};
   std::vector<BookedWindow> windows{};
+  ContractId contract{};
 };
 BOOST_DESCRIBE_STRUCT(
     WindowsBooked,
     (),
-    (id, kind, owner, tenant, name, ask, trust_group, zone, recurrence, environment, windows))
+    (id, kind, owner, tenant, name, ask, trust_group, zone, recurrence, environment, windows, contract))
 
 struct CancelBooking {
   ClaimId id{};
@@ -142,5 +146,13 @@ struct WindowMoved {  // What was booked is no longer usable; this takes its pla
   PartyId owner{};
 };
 BOOST_DESCRIBE_STRUCT(WindowMoved, (), (id, window, places, why, owner))
+
+struct WindowsChanged {  // A part of what was bought was sold on; this is what is left.
+  ClaimId id{};
+  std::vector<BookedWindow> windows{};
+  std::string why{};
+  PartyId owner{};
+};
+BOOST_DESCRIBE_STRUCT(WindowsChanged, (), (id, windows, why, owner))
 
 }  // namespace tranche::engine

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/market_claims.hpp"
 #include "engine/schedule.hpp"
 #include "wire/gpu_catalog.hpp"
 
@@ -68,6 +69,9 @@ void Calendar::add(const State& state, const Booking& booking, std::uint32_t win
                      use_of(device, booking.ask, booking.trust_group, slice)});
     }
   }
+  for (const BookedPlace& place : booked.places)
+    for (const Slice& slice : place.slices) listing_changed(slice.device);
+  if (booking.contract != ContractId{}) by_contract_[booking.contract] = booking.id;
   const bool open = booked.state == WindowState::kOpen;
   edges_.insert({open ? booked.to : booked.from, booking.id, window});
   if (open) open_.emplace(booking.id, window);
@@ -80,6 +84,7 @@ void Calendar::remove(const Booking& booking, std::uint32_t window) {
     for (const Slice& slice : place.slices) {
       const auto found = claims_.find(slice.device);
       if (found == claims_.end()) continue;
+      listing_changed(slice.device);
       std::erase_if(found->second, [&](const CalendarClaim& claim) {
         return claim.claim == booking.id && claim.window == window;
       });
@@ -98,6 +103,11 @@ void Calendar::opened(const Booking& booking, std::uint32_t window) {
   edges_.insert({booked.to, booking.id, window});
   open_.emplace(booking.id, window);
   wake_ = {};
+}
+
+ClaimId Calendar::claim_of(ContractId contract) const {
+  const auto found = by_contract_.find(contract);
+  return found == by_contract_.end() ? ClaimId{} : found->second;
 }
 
 const std::vector<CalendarClaim>& Calendar::claims_on(DeviceId device) const {
@@ -122,6 +132,80 @@ std::vector<PassingUse> running_on(const State& state, const Device& device, Ins
   return running;
 }
 
+std::set<NodeId> kept_free(const State& state, Instant now, Instant until) {
+  std::set<NodeId> nodes;
+  for (const Edge& edge : state.index.calendar->edges()) {
+    const Booking& booking = state.bookings.at(edge.claim);
+    if (booking.kind != ClaimKind::kMaintenance) continue;
+    const BookedWindow& window = booking.windows[edge.window];
+    if (window.from >= until || window.to <= now) continue;
+    for (const BookedPlace& place : window.places) nodes.insert(place.node);
+  }
+  return nodes;
+}
+
+namespace {
+
+// Whether a job on the device could not be gone when somebody else's window opens there.
+class Barrier {
+ public:
+  Barrier(const State& state, Instant now, const Job& job, const policy::Shape& shape)
+      : state_(state), now_(now), job_(job), shape_(shape) {
+    end_ = job.ask.time == Duration{} ? Instant::max() : now + job.ask.time;
+    if (job.ask.preemptible) end_ = std::min(end_, now + kShortestRun);
+  }
+
+  bool bars(DeviceId id, const std::multimap<DeviceId, PassingUse>& placed) {
+    static const std::vector<CalendarClaim> kNone;
+    const Device& device = state_.devices.at(id);
+    const auto& claims = state_.index.calendar->claims_on(id);
+    // Preemptible work may use what is offered until somebody buys it.
+    const auto& offers = job_.ask.preemptible ? kNone : listed_on(state_, id);
+    std::optional<std::vector<PassingUse>> others;
+    const auto is_in_the_way = [&](Instant when) {
+      if (!others) {
+        others = running_on(state_, device, Instant::max());
+        for (auto [at, last] = placed.equal_range(id); at != last; ++at) others->push_back(at->second);
+      }
+      std::vector<DeviceUse> uses{own_use(device)};
+      for (const auto* list : {&claims, &offers})
+        for (const CalendarClaim& claim : *list)
+          if (claim.at(when)) uses.push_back(claim.use);
+      for (const PassingUse& other : *others)
+        if (other.to > when) uses.push_back(other.use);
+      // Where in the device a partition would go is not known yet: it stays away from all that are booked.
+      return shape_.profile != 0 || !is_legal(uses, device.facts.vram.count);
+    };
+    for (const CalendarClaim& next : claims) {
+      if (next.from >= end_) break;
+      if (next.from > now_ && is_in_the_way(next.from))
+        return true;  // Open ones are held in the fleet itself.
+    }
+    for (const CalendarClaim& offer : offers) {
+      if (offer.from >= end_) break;
+      if (offer.to > now_ && is_in_the_way(std::max(offer.from, now_))) return true;
+    }
+    return false;
+  }
+
+ private:
+  [[nodiscard]] DeviceUse own_use(const Device& device) const {
+    const Slice slice{
+        .device = device.id,
+        .milli = static_cast<std::uint16_t>(shape_.milli),
+        .vram = shape_.shares() ? std::int64_t{shape_.vram_mib} << 20U : device.facts.vram.count};
+    return use_of(device, job_.ask, shape_.trust_group, slice);
+  }
+
+  const State& state_;
+  Instant now_;
+  const Job& job_;
+  const policy::Shape& shape_;
+  Instant end_{};
+};
+
+}  // namespace
+
 std::vector<DeviceId> barred_devices(const State& state,
                                      Instant now,
                                      const Job& job,
@@ -129,33 +213,12 @@ std::vector<DeviceId> barred_devices(const State& state,
                                      const std::multimap<DeviceId, PassingUse>& placed) {
   std::vector<DeviceId> barred;
   if (shape.devices == 0) return barred;
-  Instant end = job.ask.time == Duration{} ? Instant::max() : now + job.ask.time;
-  if (job.ask.preemptible) end = std::min(end, now + kShortestRun);
-  for (const auto& [id, claims] : state.index.calendar->devices()) {
-    const Device& device = state.devices.at(id);
-    std::optional<std::vector<PassingUse>> others;
-    for (const CalendarClaim& next : claims) {
-      if (next.from >= end) break;
-      if (next.from <= now) continue;  // Open: held in the fleet itself.
-      if (!others) {
-        others = running_on(state, device, Instant::max());
-        for (auto [at, last] = placed.equal_range(id); at != last; ++at) others->push_back(at->second);
-      }
-      const Slice slice{
-          .device = id,
-          .milli = static_cast<std::uint16_t>(shape.milli),
-          .vram = shape.shares() ? std::int64_t{shape.vram_mib} << 20U : device.facts.vram.count};
-      std::vector<DeviceUse> uses{use_of(device, job.ask, shape.trust_group, slice)};
-      for (const CalendarClaim& claim : claims)
-        if (claim.at(next.from)) uses.push_back(claim.use);
-      for (const PassingUse& other : *others)
-        if (other.to > next.from) uses.push_back(other.use);
-      // Where in the device a partition would go is not known yet: it stays away from all that are booked.
-      if (shape.profile == 0 && is_legal(uses, device.facts.vram.count)) continue;
-      barred.push_back(id);
-      break;
-    }
-  }
+  Barrier barrier(state, now, job, shape);
+  const auto& claims = state.index.calendar->devices();
+  for (const auto& [id, list] : claims)
+    if (barrier.bars(id, placed)) barred.push_back(id);
+  for (const auto& [id, pieces] : state.market.pieces_of)
+    if (!claims.contains(id) && state.devices.contains(id) && barrier.bars(id, placed)) barred.push_back(id);
   return barred;
 }
 

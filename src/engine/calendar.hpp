@@ -4,6 +4,7 @@
 // only added where it fits beside all others at every instant of its window.
 //
 // A memo like Capacity: follows from the state alone, and is outside its hash.
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -59,6 +60,18 @@ class Calendar {
   void add(const State&, const Booking&, std::uint32_t window);
   void remove(const Booking&, std::uint32_t window);
   void opened(const Booking&, std::uint32_t window);  // Its next edge is its end.
+  [[nodiscard]] ClaimId claim_of(ContractId) const;   // Zero: it has none.
+
+  // Offers on the exchange that are not sold, as market_claims.hpp finds them; kept until something changes.
+  using Listed = std::vector<CalendarClaim>;
+  [[nodiscard]] const Listed* listed(DeviceId device) const {
+    const auto found = listed_.find(device);
+    return found == listed_.end() ? nullptr : &found->second;
+  }
+  const Listed& keep_listed(DeviceId device, Listed listed) {
+    return listed_.insert_or_assign(device, std::move(listed)).first->second;
+  }
+  void listing_changed(DeviceId device) { listed_.erase(device); }
 
   [[nodiscard]] const std::vector<CalendarClaim>& claims_on(DeviceId) const;
   [[nodiscard]] const std::set<Edge>& edges() const { return edges_; }
@@ -69,6 +82,10 @@ class Calendar {
   // When the pass has to look at windows again.
   [[nodiscard]] bool due(Instant now) const { return !edges_.empty() && wake_ <= now; }
   void wake_at(Instant at) { wake_ = at; }
+  // When that is, for those who run ahead; the end of time when no window is left.
+  [[nodiscard]] Instant wakes(Instant now) const {
+    return edges_.empty() ? Instant::max() : std::max(wake_, now);
+  }
   void touched(DeviceId device) {  // Something changed there that windows may mind.
     if (claims_.contains(device)) wake_ = Instant{};
   }
@@ -77,6 +94,8 @@ class Calendar {
   std::map<DeviceId, std::vector<CalendarClaim>> claims_;  // In order of their start.
   std::set<Edge> edges_;
   std::set<std::pair<ClaimId, std::uint32_t>> open_;
+  std::map<ContractId, ClaimId> by_contract_;
+  std::map<DeviceId, Listed> listed_;
   Instant wake_{};
 };
 
@@ -94,7 +113,9 @@ struct WindowAsk {
   std::uint32_t trust_group = 0;
   const WantedEnvironment& environment;
   TimeSpan span{};
-  ClaimId instead_of{};  // Its own claims do not stand in its way.
+  ClaimId instead_of{};        // Its own claims do not stand in its way.
+  DeviceId only{};             // Zero: wherever it fits.
+  bool beside_offers = false;  // What is offered on the exchange and not sold does not stand in its way.
 };
 // Where the window could be, on the tightest devices; nothing when it fits nowhere.
 [[nodiscard]] std::optional<std::vector<BookedPlace>> find_places(const State&,
@@ -104,8 +125,8 @@ struct WindowAsk {
 [[nodiscard]] std::vector<TimeSpan> nearest_windows(const State&, Instant now, const WindowAsk&);
 
 // Whether any device connected offers the environment and the shape, whatever is booked.
-enum class Offer : std::uint8_t { kYes, kNoShape, kNoEnvironment };
-[[nodiscard]] Offer is_offered(const State&, const WindowAsk&);
+enum class Offered : std::uint8_t { kYes, kNoShape, kNoEnvironment };
+[[nodiscard]] Offered is_offered(const State&, const WindowAsk&);
 
 // Devices that ordinary work of this shape must leave alone, because it could not be gone when somebody's
 // window opens. `placed` is what the same pass has put there.
@@ -114,5 +135,8 @@ enum class Offer : std::uint8_t { kYes, kNoShape, kNoEnvironment };
                                                    const Job&,
                                                    const policy::Shape&,
                                                    const std::multimap<DeviceId, PassingUse>& placed);
+
+// Nodes that maintenance keeps free at some time from now until then.
+[[nodiscard]] std::set<NodeId> kept_free(const State&, Instant now, Instant until);
 
 }  // namespace tranche::engine

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/calendar.hpp"
+#include "engine/market_claims.hpp"
 #include "engine/state.hpp"
 
 namespace tranche::engine {
@@ -79,14 +80,18 @@ class Search {
           out.insert(claim.to);
           out.insert(claim.from - length);
         }
+        for (const CalendarClaim& offer : listed_on(state_, id)) {
+          out.insert(offer.to);
+          out.insert(offer.from - length);
+        }
         for (const PassingUse& use : running_on(state_, state_.devices.at(id), now_ + kNotice))
           out.insert(use.to);
       }
     });
   }
 
-  [[nodiscard]] Offer offered() const {
-    if (!shape_) return Offer::kNoShape;
+  [[nodiscard]] Offered offered() const {
+    if (!shape_) return Offered::kNoShape;
     bool shape = false;
     bool environment = false;
     for_each_group([&](const Node& node, policy::NodeIndex index) {
@@ -101,8 +106,8 @@ class Search {
       shape = shape || devices >= shape_->devices;
       environment = environment || (with_driver >= shape_->devices && offers(node, wanted_.environment));
     });
-    if (!shape) return Offer::kNoShape;
-    return environment ? Offer::kYes : Offer::kNoEnvironment;
+    if (!shape) return Offered::kNoShape;
+    return environment ? Offered::kYes : Offered::kNoEnvironment;
   }
 
  private:
@@ -145,12 +150,17 @@ class Search {
 
   // Everything on the device at some instant of the window, each with the time it begins to count.
   std::optional<Candidate> on_device(policy::NodeIndex index, const Device& device) const {
+    if (wanted_.only != DeviceId{} && wanted_.only != device.id) return std::nullopt;
     if (taken_.contains(device.id) || !fits_empty(device) || !has_driver(device, wanted_.environment.driver))
       return std::nullopt;
     std::vector<const CalendarClaim*> claims;
     for (const CalendarClaim& claim : state_.index.calendar->claims_on(device.id)) {
       if (claim.claim != wanted_.instead_of && claim.from < wanted_.span.to && wanted_.span.from < claim.to)
         claims.push_back(&claim);
+    }
+    if (!wanted_.beside_offers) {
+      for (const CalendarClaim& offer : listed_on(state_, device.id))
+        if (offer.from < wanted_.span.to && wanted_.span.from < offer.to) claims.push_back(&offer);
     }
     const auto running = running_on(state_, device, now_ + kNotice);
     const auto slice = slice_on(index, device, claims, running);
@@ -218,7 +228,7 @@ std::optional<std::vector<BookedPlace>> find_places(const State& state,
   return Search(state, now, wanted).run();
 }
 
-Offer is_offered(const State& state, const WindowAsk& wanted) {
+Offered is_offered(const State& state, const WindowAsk& wanted) {
   return Search(state, state.now, wanted).offered();
 }
 
@@ -236,8 +246,13 @@ std::vector<TimeSpan> nearest_windows(const State& state, Instant now, const Win
   std::vector<TimeSpan> found;
   for (const Instant from : starts) {
     if (found.size() == kSuggestions) break;
-    const WindowAsk shifted{
-        wanted.ask, wanted.trust_group, wanted.environment, {from, from + length}, wanted.instead_of};
+    const WindowAsk shifted{wanted.ask,
+                            wanted.trust_group,
+                            wanted.environment,
+                            {from, from + length},
+                            wanted.instead_of,
+                            wanted.only,
+                            wanted.beside_offers};
     if (find_places(state, now, shifted)) found.push_back(shifted.span);
   }
   return found;

@@ -47,12 +47,6 @@ bool is_meant(const std::string& device_model, const std::string& asked) {
 
 }  // namespace
 
-PartyId tenant_of(const State& state, PartyId owner) {
-  for (const Party* at = state.party(owner); at != nullptr; at = state.party(at->parent))
-    if (at->id.kind() == PartyKind::kTenant || at->parent == PartyId{}) return at->id;
-  return owner;
-}
-
 std::uint32_t trust_group(const State& state, PartyId tenant) {
   const Party* party = state.party(tenant);
   if (party != nullptr && party->quota.share_soft.value_or(false)) return kSharingGroup;

@@ -26,7 +26,6 @@ struct Booking;
 // Tenants meet in `soft` only when both agreed; all who did are one group, everybody else is his own.
 constexpr std::uint32_t kSharingGroup = 0;
 [[nodiscard]] std::uint32_t trust_group(const State&, PartyId tenant);
-[[nodiscard]] PartyId tenant_of(const State&, PartyId owner);  // The party itself when it has none above.
 
 struct Place {
   NodeId node{};
@@ -110,6 +109,7 @@ class Capacity {
 
   // Whether a pass could decide anything that the last one could not.
   [[nodiscard]] bool due(Instant now) const;
+  [[nodiscard]] Instant next_delayed(Instant now) const;  // When a job that must wait may be tried again.
   void passed(Instant now);
   void changed() { dirty_ = true; }
 

@@ -29,6 +29,21 @@ Decision decide(const State&, const Envelope&, const Actor&, const RemoveNode&);
 Decision decide(const State&, const Envelope&, const Actor&, const BookWindows&);
 Decision decide(const State&, const Envelope&, const Actor&, const PlanMaintenance&);
 Decision decide(const State&, const Envelope&, const Actor&, const CancelBooking&);
+// Money and market.
+Decision decide(const State&, const Envelope&, const Actor&, const TopUp&);
+Decision decide(const State&, const Envelope&, const Actor&, const PostEntry&);
+Decision decide(const State&, const Envelope&, const Actor&, const ReversePosting&);
+Decision decide(const State&, const Envelope&, const Actor&, const SetOverdraft&);
+Decision decide(const State&, const Envelope&, const Actor&, const PlaceHold&);
+Decision decide(const State&, const Envelope&, const Actor&, const EndHold&);
+Decision decide(const State&, const Envelope&, const Actor&, const SetMarketRules&);
+Decision decide(const State&, const Envelope&, const Actor&, const CertifyCapacity&);
+Decision decide(const State&, const Envelope&, const Actor&, const ListCapacity&);
+Decision decide(const State&, const Envelope&, const Actor&, const PlaceOrder&);
+Decision decide(const State&, const Envelope&, const Actor&, const CancelOrder&);
+Decision decide(const State&, const Envelope&, const Actor&, const InterruptContract&);
+Decision decide(const State&, const Envelope&, const Actor&, const ResumeContract&);
+Decision decide(const State&, const Envelope&, const Actor&, const SetPriceList&);
 
 // These come from the platform itself and need no actor.
 Decision decide(const State&, const Envelope&, const Found&);
@@ -43,6 +58,9 @@ Decision decide(const State&, const Envelope&, const ReportMeters&);
 Decision decide(const State&, const Envelope&, const KeepReceipts&);
 Decision decide(const State&, const Envelope&, const NoteHealth&);
 Decision decide(const State&, const Envelope&, const Schedule&);
+Decision decide(const State&, const Envelope&, const OpenMeter&);
+Decision decide(const State&, const Envelope&, const RecordUsage&);
+Decision decide(const State&, const Envelope&, const CloseMeter&);
 
 void apply(State&, const Envelope&, const Founded&);
 void apply(State&, const Envelope&, const PartyCreated&);
@@ -79,5 +97,29 @@ void apply(State&, const Envelope&, const BookingCancelled&);
 void apply(State&, const Envelope&, const WindowOpened&);
 void apply(State&, const Envelope&, const WindowClosed&);
 void apply(State&, const Envelope&, const WindowMoved&);
+void apply(State&, const Envelope&, const WindowsChanged&);
+
+// Money and market.
+void apply(State&, const Envelope&, const Posted&);
+void apply(State&, const Envelope&, const OverdraftSet&);
+void apply(State&, const Envelope&, const HoldPlaced&);
+void apply(State&, const Envelope&, const HoldEnded&);
+void apply(State&, const Envelope&, const BudgetAlerted&);
+void apply(State&, const Envelope&, const MarketRulesSet&);
+void apply(State&, const Envelope&, const CapacityCertified&);
+void apply(State&, const Envelope&, const BookOpened&);
+void apply(State&, const Envelope&, const CapacityListed&);
+void apply(State&, const Envelope&, const OrderPlaced&);
+void apply(State&, const Envelope&, const OrderFilled&);
+void apply(State&, const Envelope&, const OrderClosed&);
+void apply(State&, const Envelope&, const OrderRepriced&);
+void apply(State&, const Envelope&, const ContractInterrupted&);
+void apply(State&, const Envelope&, const ContractResumed&);
+void apply(State&, const Envelope&, const ContractSettled&);
+void apply(State&, const Envelope&, const ContractPaidOut&);
+void apply(State&, const Envelope&, const PriceListSet&);
+void apply(State&, const Envelope&, const MeterOpened&);
+void apply(State&, const Envelope&, const Charged&);
+void apply(State&, const Envelope&, const MeterClosed&);
 
 }  // namespace tranche::engine

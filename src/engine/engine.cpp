@@ -21,7 +21,8 @@ concept NeedsNoActor =
     std::same_as<T, Found> || std::same_as<T, OpenSession> || std::same_as<T, NoteDenial> ||
     std::same_as<T, Tick> || std::same_as<T, JoinNode> || std::same_as<T, ReportNode> ||
     std::same_as<T, LoseNode> || std::same_as<T, ReportLease> || std::same_as<T, ReportMeters> ||
-    std::same_as<T, KeepReceipts> || std::same_as<T, NoteHealth> || std::same_as<T, Schedule>;
+    std::same_as<T, KeepReceipts> || std::same_as<T, NoteHealth> || std::same_as<T, Schedule> ||
+    std::same_as<T, OpenMeter> || std::same_as<T, RecordUsage> || std::same_as<T, CloseMeter>;
 
 PartyId party_of(const Command& command) {
   return std::visit(
@@ -70,6 +71,23 @@ std::string_view command_name(const Command& command) {
     std::string_view operator()(const BookWindows&) const { return "booking.book"; }
     std::string_view operator()(const PlanMaintenance&) const { return "maintenance.plan"; }
     std::string_view operator()(const CancelBooking&) const { return "booking.cancel"; }
+    std::string_view operator()(const TopUp&) const { return "account.top_up"; }
+    std::string_view operator()(const PostEntry&) const { return "ledger.post"; }
+    std::string_view operator()(const ReversePosting&) const { return "ledger.reverse"; }
+    std::string_view operator()(const SetOverdraft&) const { return "account.overdraft"; }
+    std::string_view operator()(const PlaceHold&) const { return "hold.place"; }
+    std::string_view operator()(const EndHold&) const { return "hold.end"; }
+    std::string_view operator()(const SetMarketRules&) const { return "market.rules"; }
+    std::string_view operator()(const CertifyCapacity&) const { return "market.certify"; }
+    std::string_view operator()(const ListCapacity&) const { return "market.list"; }
+    std::string_view operator()(const PlaceOrder&) const { return "market.order"; }
+    std::string_view operator()(const CancelOrder&) const { return "market.cancel"; }
+    std::string_view operator()(const InterruptContract&) const { return "contract.interrupt"; }
+    std::string_view operator()(const ResumeContract&) const { return "contract.resume"; }
+    std::string_view operator()(const SetPriceList&) const { return "price.set"; }
+    std::string_view operator()(const OpenMeter&) const { return "meter.open"; }
+    std::string_view operator()(const RecordUsage&) const { return "meter.record"; }
+    std::string_view operator()(const CloseMeter&) const { return "meter.close"; }
   };
   return std::visit(Names{}, command);
 }

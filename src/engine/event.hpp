@@ -10,9 +10,14 @@
 #include "engine/booking.hpp"
 #include "engine/job.hpp"
 #include "engine/lease.hpp"
+#include "engine/ledger.hpp"
+#include "engine/market.hpp"
+#include "engine/metering.hpp"
 #include "engine/node.hpp"
 #include "engine/party.hpp"
 #include "engine/platform.hpp"
+#include "engine/price.hpp"
+#include "engine/spend_book.hpp"
 #include "engine/token.hpp"
 
 namespace tranche::engine {
@@ -47,7 +52,24 @@ using Command = std::variant<Found,
                              Schedule,
                              BookWindows,
                              PlanMaintenance,
-                             CancelBooking>;
+                             CancelBooking,
+                             TopUp,
+                             PostEntry,
+                             ReversePosting,
+                             SetOverdraft,
+                             PlaceHold,
+                             EndHold,
+                             SetMarketRules,
+                             CertifyCapacity,
+                             ListCapacity,
+                             PlaceOrder,
+                             CancelOrder,
+                             InterruptContract,
+                             ResumeContract,
+                             SetPriceList,
+                             OpenMeter,
+                             RecordUsage,
+                             CloseMeter>;
 
 // The name under which a command stands in the audit log.
 [[nodiscard]] std::string_view command_name(const Command&);
@@ -86,7 +108,29 @@ using Event = std::variant<Founded,
                            BookingCancelled,
                            WindowOpened,
                            WindowClosed,
-                           WindowMoved>;
+                           WindowMoved,
+                           WindowsChanged,
+                           Posted,
+                           OverdraftSet,
+                           HoldPlaced,
+                           HoldEnded,
+                           BudgetAlerted,
+                           MarketRulesSet,
+                           CapacityCertified,
+                           BookOpened,
+                           CapacityListed,
+                           OrderPlaced,
+                           OrderFilled,
+                           OrderClosed,
+                           OrderRepriced,
+                           ContractInterrupted,
+                           ContractResumed,
+                           ContractSettled,
+                           ContractPaidOut,
+                           PriceListSet,
+                           MeterOpened,
+                           Charged,
+                           MeterClosed>;
 
 // On disk an event is its number, then its described fields. Fields are only ever appended, with a default.
 template <class E>
@@ -161,6 +205,52 @@ template <>
 inline constexpr std::uint16_t kEventNumber<WindowClosed> = 43;
 template <>
 inline constexpr std::uint16_t kEventNumber<WindowMoved> = 44;
+template <>
+inline constexpr std::uint16_t kEventNumber<WindowsChanged> = 45;
+
+// 60 to 99: money and market.
+template <>
+inline constexpr std::uint16_t kEventNumber<Posted> = 60;
+template <>
+inline constexpr std::uint16_t kEventNumber<OverdraftSet> = 61;
+template <>
+inline constexpr std::uint16_t kEventNumber<HoldPlaced> = 62;
+template <>
+inline constexpr std::uint16_t kEventNumber<HoldEnded> = 63;
+template <>
+inline constexpr std::uint16_t kEventNumber<BudgetAlerted> = 64;
+template <>
+inline constexpr std::uint16_t kEventNumber<MarketRulesSet> = 65;
+template <>
+inline constexpr std::uint16_t kEventNumber<CapacityCertified> = 66;
+template <>
+inline constexpr std::uint16_t kEventNumber<BookOpened> = 67;
+template <>
+inline constexpr std::uint16_t kEventNumber<CapacityListed> = 68;
+template <>
+inline constexpr std::uint16_t kEventNumber<OrderPlaced> = 69;
+template <>
+inline constexpr std::uint16_t kEventNumber<OrderFilled> = 70;
+template <>
+inline constexpr std::uint16_t kEventNumber<OrderClosed> = 71;
+template <>
+inline constexpr std::uint16_t kEventNumber<OrderRepriced> = 72;
+template <>
+inline constexpr std::uint16_t kEventNumber<ContractInterrupted> = 73;
+template <>
+inline constexpr std::uint16_t kEventNumber<ContractResumed> = 74;
+template <>
+inline constexpr std::uint16_t kEventNumber<ContractSettled> = 75;
+template <>
+inline constexpr std::uint16_t kEventNumber<ContractPaidOut> = 76;
+template <>
+inline constexpr std::uint16_t kEventNumber<PriceListSet> = 77;
+template <>
+inline constexpr std::uint16_t kEventNumber<MeterOpened> = 78;
+template <>
+inline constexpr std::uint16_t kEventNumber<Charged> = 79;
+template <>
+inline constexpr std::uint16_t kEventNumber<MeterClosed> = 80;
 
 using Events = std::vector<Event>;
 using Decision = Result<Events, Refusal>;

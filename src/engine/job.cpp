@@ -46,8 +46,8 @@ std::optional<Refusal> label_problem(const State& state, PartyId owner, const As
   if (label == ask.labels.end()) return std::nullopt;
   const auto number = parse_id("clm_", label->second);
   const Booking* booking = number ? state.booking({*number}) : nullptr;
-  if (booking != nullptr && booking->kind == ClaimKind::kBooking && booking->state == BookingState::kBooked &&
-      is_at_or_below(state, owner, booking->owner))
+  if (booking != nullptr && booking->kind != ClaimKind::kMaintenance &&
+      booking->state == BookingState::kBooked && is_at_or_below(state, owner, booking->owner))
     return std::nullopt;
   return Refusal{.reason = Reason::kInvalid,
                  .rule = "booking",

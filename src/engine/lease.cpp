@@ -2,6 +2,7 @@
 #include "engine/lease.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "engine/attempt.hpp"
 #include "engine/decide.hpp"
@@ -164,12 +165,16 @@ Decision decide(const State& state, const Envelope&, const KeepReceipts& command
 
 void apply(State& state, const Envelope&, const ReceiptsKept& event) {
   note_received(state, event.node, event.sequence);
-  for (const wire::ScrubReceipt& receipt : event.receipts.scrubs) {
-    const auto found = state.leases.find(receipt.lease);
+  std::map<LeaseId, std::size_t> clean;  // Slices of each lease that were proven clean.
+  for (const wire::ScrubReceipt& receipt : event.receipts.scrubs)
+    clean[receipt.lease] += wire::is_clean(receipt) ? 1U : 0U;
+  for (const auto& [id, slices] : clean) {
+    const auto found = state.leases.find(id);
     if (found == state.leases.end() || found->second.node != event.node) continue;
     Lease& lease = found->second;
-    if (lease.live() || lease.scrubbed || receipt.nonzero_bytes != 0) continue;
-    lease.scrubbed = true;
+    if (lease.scrubbed || slices < lease.slices.size()) continue;
+    lease.scrubbed = true;  // Agents wipe before they say that it ended; then the end frees the slices.
+    if (lease.live()) continue;
     if (const Job* job = state.job(lease.job)) release_slices(state, lease, job->ask);
   }
 }

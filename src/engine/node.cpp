@@ -39,6 +39,19 @@ bool is_running(const wire::Hello& hello, const Lease& lease) {
   });
 }
 
+Events lease_lost(const State& state, const Envelope& envelope, const Lease& lease, std::string why) {
+  return lease_over(state,
+                    envelope,
+                    lease,
+                    {.lease = lease.id,
+                     .epoch = lease.epoch,
+                     .state = LeaseState::kLost,
+                     .at = envelope.at,
+                     .reason = EndReason::kNodeFault,
+                     .message = std::move(why)},
+                    0);
+}
+
 bool manages(const State& state, const Actor& actor, const Node& node) {
   return may(state, actor, Action::kManageCapacity, node.owner);
 }
@@ -157,17 +170,8 @@ Decision decide(const State& state, const Envelope& envelope, const ReportNode& 
     const bool rebooted = node->boot_id != hello.boot_id;
     if (is_running(hello, lease) || (lease.state == LeaseState::kGranted && !rebooted)) continue;
     if (lease.live()) {
-      append(events,
-             lease_over(state,
-                        envelope,
-                        lease,
-                        {.lease = id,
-                         .epoch = lease.epoch,
-                         .state = LeaseState::kLost,
-                         .at = envelope.at,
-                         .reason = EndReason::kNodeFault,
-                         .message = rebooted ? "the node was restarted" : "the node lost track of it"},
-                        0));
+      const char* why = rebooted ? "the node was restarted" : "the node lost track of it";
+      append(events, lease_lost(state, envelope, lease, why));
     }
   }
   return events;
@@ -208,17 +212,7 @@ Decision decide(const State& state, const Envelope& envelope, const LoseNode& co
   for (const LeaseId id : state.index.capacity->leases_on(node->id)) {
     const Lease& lease = state.leases.at(id);
     if (!lease.live()) continue;
-    append(events,
-           lease_over(state,
-                      envelope,
-                      lease,
-                      {.lease = id,
-                       .epoch = lease.epoch,
-                       .state = LeaseState::kLost,
-                       .at = envelope.at,
-                       .reason = EndReason::kNodeFault,
-                       .message = "node " + node->name + " was lost: " + command.reason},
-                      0));
+    append(events, lease_lost(state, envelope, lease, "node " + node->name + " was lost: " + command.reason));
   }
   return events;
 }

@@ -5,6 +5,8 @@
 #include <set>
 
 #include "engine/decide.hpp"
+#include "engine/market_fill.hpp"
+#include "engine/spend.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -77,6 +79,12 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
                 .fix = "prices are not negative; requests are remembered for a day at least; the currency "
                        "has three letters"});
   }
+  if (settings.currency != state.settings.currency && !state.ledger.accounts.empty()) {
+    return refuse(Refusal{.reason = Reason::kConflict,
+                          .rule = "currency",
+                          .message = "there are accounts in " + state.settings.currency + " already",
+                          .fix = "keep the currency"});
+  }
   return Events{SettingsChanged{state.settings, settings}};
 }
 
@@ -96,10 +104,14 @@ Decision decide(const State& state, const Envelope& envelope, const Tick&) {
   for (const auto& [key, request] : state.remembered)
     ticked.requests_forgotten += is_due(state, request, envelope.at);
   for (const auto& [id, job] : state.jobs) ticked.jobs_forgotten += is_due(state, job, envelope.at);
-  return Events{ticked};
+  Events events{ticked};
+  append_expired_holds(state, envelope.at, events);
+  append_market_due(state, envelope.at, events);
+  return events;
 }
 
 void apply(State& state, const Envelope& envelope, const Ticked&) {
+  forget_past(state.market, envelope.at);
   std::erase_if(state.remembered,
                 [&](const auto& entry) { return is_due(state, entry.second, envelope.at); });
   std::set<PartyId> touched;

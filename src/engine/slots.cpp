@@ -50,8 +50,34 @@ class Keeper {
       wake(window.from);
       if (move_away(booking, number)) return;
     }
-    for (const BookedPlace& place : window.places)
+    make_room(booking, window);
+  }
+
+  void make_room(const Booking& booking, const BookedWindow& window) {
+    for (const BookedPlace& place : window.places) {
       for (const Slice& slice : place.slices) make_room(window, state_.devices.at(slice.device));
+      if (booking.kind == ClaimKind::kMaintenance) clear_host(window, place.node);
+    }
+  }
+
+  // Work without devices is not in the calendar, but maintenance is of the whole node.
+  void clear_host(const BookedWindow& window, NodeId node) {
+    for (const LeaseId id : state_.index.capacity->leases_on(node)) {
+      const Lease& lease = state_.leases.at(id);
+      const Job* job = state_.job(lease.job);
+      if (!lease.live() || lease.revoked || !lease.slices.empty() || job == nullptr) continue;
+      if (window.from > now_ && expected_end(state_, lease) <= window.from) continue;
+      leave(lease, window.from, *job, "its node is kept free for maintenance");
+    }
+  }
+
+  void leave(const Lease& lease, Instant before, const Job& job, const std::string& why) {
+    const Instant when = before - grace_of(job) - kWipe;
+    if (now_ >= when) {
+      revoke(lease, why);
+    } else {
+      wake(when);
+    }
   }
 
   void close(const Booking& booking, std::uint32_t number) {
@@ -75,9 +101,7 @@ class Keeper {
         wake(when);
       }
     }
-    // Somebody who should have left by himself, and did not.
-    for (const BookedPlace& place : window.places)
-      for (const Slice& slice : place.slices) make_room(window, state_.devices.at(slice.device));
+    make_room(booking, window);  // Somebody who should have left by himself, and did not.
   }
 
   void revoke(const Lease& lease, const std::string& why) {
@@ -122,19 +146,14 @@ class Keeper {
       if (is_legal(uses, device.facts.vram.count)) continue;
       uses.pop_back();
       const Lease& lease = state_.leases.at(other.id);
-      const Instant leave = window.from - grace_of(state_.jobs.at(lease.job)) - kWipe;
-      if (now_ >= leave) {
-        revoke(lease, "its place was booked from now on");
-      } else {
-        wake(leave);
-      }
+      leave(lease, window.from, state_.jobs.at(lease.job), "its place was booked from now on");
     }
   }
 
   // A window whose devices cannot be used is moved to others while there is time.
   bool move_away(const Booking& booking, std::uint32_t number) {
     const BookedWindow& window = booking.windows[number];
-    if (booking.kind == ClaimKind::kMaintenance) return false;
+    if (booking.kind != ClaimKind::kBooking) return false;  // What was bought is of that device.
     const auto usable = [&](const BookedPlace& place) {
       const Node* node = state_.node(place.node);
       return node != nullptr && takes_work(*node) &&

@@ -22,7 +22,7 @@ class Starter {
   Events run() {
     for (const auto& [claim, number] : state_.index.calendar->open()) {
       const Booking& booking = state_.bookings.at(claim);
-      if (booking.kind == ClaimKind::kBooking) offer(booking, booking.windows[number]);
+      if (booking.kind != ClaimKind::kMaintenance) offer(booking, booking.windows[number]);
     }
     return std::move(events_);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/snapshot.hpp"
 
+#include "engine/money_snapshot.hpp"
 #include "wire/codec_impl.hpp"
 
 namespace tranche::engine {
@@ -102,6 +103,7 @@ std::string encode_state(const State& state) {
     wire::detail::write_record(out, key);
     wire::detail::write_record(out, value);
   }
+  encode_money(out, state);
   write_values(out, state.bookings);
   return out;
 }
@@ -119,8 +121,8 @@ Result<State, std::string> decode_state(std::string_view bytes) {
       read_values(reader, state.nodes, [](const Node& node) { return node.id; }) &&
       read_values(reader, state.devices, [](const Device& device) { return device.id; }) &&
       read_values(reader, state.leases, [](const Lease& lease) { return lease.id; }) &&
-      read_remembered(reader, state) &&
-      // Snapshots of the first versions end here.
+      read_remembered(reader, state) && decode_money(reader, state) &&
+      // Those written before there were bookings end here.
       (reader.left() == 0 || read_values(reader, state.bookings, [](const Booking& one) { return one.id; }));
   if (!whole) return refuse(std::string(reader.reason()));
   if (reader.left() > 0) return refuse(std::string("there are bytes after the end of the state"));

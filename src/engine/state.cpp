@@ -67,6 +67,12 @@ PartyId find_path(const State& state, std::string_view text) {
   return {};
 }
 
+PartyId tenant_of(const State& state, PartyId id) {
+  for (const Party* at = state.party(id); at != nullptr; at = state.party(at->parent))
+    if (at->id.kind() == PartyKind::kTenant) return at->id;
+  return kPlatform;
+}
+
 bool is_at_or_below(const State& state, PartyId id, PartyId ancestor) {
   for (const Party* at = state.party(id); at != nullptr; at = state.party(at->parent)) {
     if (at->id == ancestor) return true;

@@ -17,9 +17,14 @@
 #include "engine/capacity.hpp"
 #include "engine/job.hpp"
 #include "engine/lease.hpp"
+#include "engine/ledger.hpp"
+#include "engine/market.hpp"
+#include "engine/metering.hpp"
 #include "engine/node.hpp"
 #include "engine/party.hpp"
 #include "engine/platform.hpp"
+#include "engine/price.hpp"
+#include "engine/spend_book.hpp"
 #include "engine/token.hpp"
 
 namespace tranche::engine {
@@ -58,6 +63,12 @@ struct State {
   std::map<RequestKey, Remembered> remembered{};
   std::uint64_t next_claim = 1;
   std::map<ClaimId, Booking> bookings{};
+  Ledger ledger{};
+  Market market{};
+  std::vector<PriceList> prices{};  // By the time from which they hold.
+  std::map<LeaseId, Meter> meters{};
+  std::map<PartyId, Spent> spent{};
+  std::map<CostKey, CostLine> costs{};
   Indexes index{};
 
   [[nodiscard]] const Party* party(PartyId id) const;
@@ -72,6 +83,7 @@ struct State {
 
 [[nodiscard]] std::string path_of(const State&, PartyId);  // "acme/research/ana"; "platform" for the root.
 [[nodiscard]] PartyId find_path(const State&, std::string_view);  // An id or a path; zero: none.
+[[nodiscard]] PartyId tenant_of(const State&, PartyId);  // The tenant it belongs to, else the platform.
 [[nodiscard]] bool is_at_or_below(const State&, PartyId party, PartyId ancestor);
 
 }  // namespace tranche::engine

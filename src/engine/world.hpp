@@ -114,7 +114,9 @@ struct World {
   Decision scrub(LeaseId id) {
     const Lease& lease = state.leases.at(id);
     wire::Receipts receipts;
-    receipts.scrubs.push_back({.lease = id, .zeroed = gigabytes(1), .verified = gigabytes(1)});
+    for (const Slice& slice : lease.slices)
+      receipts.scrubs.push_back(
+          {.device = slice.device, .lease = id, .zeroed = gigabytes(1), .verified = gigabytes(1)});
     return run(KeepReceipts{.node = lease.node, .receipts = receipts});
   }
   JobId submit(PartyId user, Ask ask) {

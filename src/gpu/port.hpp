@@ -48,13 +48,21 @@ class DevicePort {
   virtual Result<void, std::string> destroy_partition(const std::string& partition_uuid) = 0;
   virtual Result<void, std::string> set_mode(const std::string& uuid, wire::DeviceMode mode) = 0;
   virtual Result<void, std::string> reset(const std::string& uuid) = 0;
+
+  // What the device is cut into now: what an agent finds after a restart.
+  [[nodiscard]] virtual std::vector<Partition> partitions(const std::string& uuid);
+  // One process at a time, enforced by the driver.
+  virtual Result<void, std::string> set_exclusive(const std::string& uuid, bool exclusive);
+  // The vendor's daemon through which processes share a device at the same time (MPS).
+  virtual Result<void, std::string> set_sharing_daemon(const std::string& uuid, bool running);
 };
 
 // Every port whose library is present on this machine, best first; a device reachable through two is listed
 // by the first alone.
 [[nodiscard]] std::vector<std::unique_ptr<DevicePort>> open_ports();
-// Devices described by a script (docs/simulated.md), marked simulated. Throws std::runtime_error when
-// unreadable.
-[[nodiscard]] std::unique_ptr<DevicePort> open_scripted(const std::string& path);
+// Devices described by a script (docs/simulated.md), marked simulated. `serial` tells the devices of nodes
+// apart that follow the same script. Throws std::runtime_error when unreadable.
+[[nodiscard]] std::unique_ptr<DevicePort> open_scripted(const std::string& path,
+                                                        const std::string& serial = {});
 
 }  // namespace tranche::gpu

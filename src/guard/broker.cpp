@@ -5,15 +5,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdexcept>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <utility>
 
 #include "guard/broker_listen.hpp"
 #include "guard/host_clock.hpp"
@@ -49,9 +52,13 @@ Broker::~Broker() {
   if (listener_ >= 0) ::unlink(options_.socket_path.c_str());
   ::close(stop_);
   ::close(epoll_);
+  if (lock_ >= 0) ::close(lock_);
 }
 
 void Broker::listen() {
+  lock_ = ::open((options_.socket_path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) != 0)
+    throw std::runtime_error("another broker holds " + options_.socket_path + ".lock");
   const int probe = connect_to(options_.socket_path.c_str());
   if (probe >= 0) {
     ::close(probe);
@@ -144,6 +151,7 @@ void Broker::serve(const Source& source, std::uint32_t, std::uint64_t now) {
 void Broker::ring(BrokerTenant& tenant, std::uint64_t now) {
   std::uint64_t count = 0;
   if (::read(tenant.bell(), &count, sizeof count) < 0) return;
+  heed_dirt(tenant, now);
   for (std::uint32_t i = 0; i < tenant.limits().device_count; ++i) {
     const auto device = devices_.find(tenant.limits().devices[i].physical);
     if (device != devices_.end()) device->second.next_step = 0;
@@ -157,6 +165,17 @@ void Broker::ring(BrokerTenant& tenant, std::uint64_t now) {
   epoll_event event{};
   event.data.fd = tenant.bell();
   ::epoll_ctl(epoll_, EPOLL_CTL_MOD, tenant.bell(), &event);
+}
+
+// A job says that it gave memory back which it could not zero.
+void Broker::heed_dirt(BrokerTenant& tenant, std::uint64_t now) {
+  bool found = false;
+  for (std::uint32_t i = 0; i < tenant.limits().device_count; ++i) {
+    const std::uint64_t dirty = tenant.ledger().devices[i].dirty_bytes.load(std::memory_order_relaxed);
+    if (std::exchange(tenant.seen_dirty[i], dirty) == dirty) continue;
+    found = found || !std::exchange(devices_[tenant.limits().devices[i].physical].dirty, true);
+  }
+  if (found) regroup(now);
 }
 
 void Broker::unmute(std::uint64_t now) {

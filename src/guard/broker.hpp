@@ -57,17 +57,24 @@ class Broker {
   void accept_agent();
   void accept_process(BrokerTenant& tenant, std::uint64_t now);
   void serve_agent(int fd, std::uint64_t now);
-  Reply answer(const Request& request, int agent, std::uint64_t now, std::vector<int>& fds);
-  Answer create_tenant(const Request& request, int agent, std::uint64_t now, std::vector<int>& fds);
+  Reply answer(const Request& request, int agent, int ledger, std::uint64_t now, std::vector<int>& fds);
+  Answer create_tenant(
+      const Request& request, int agent, int ledger, std::uint64_t now, std::vector<int>& fds);
+  // Finds the processes of a ledger that a broker before us gave out, and reclaims what the dead held.
+  void find_processes(BrokerTenant& tenant, std::uint64_t now);
+  void list_processes(int agent, BrokerTenant& tenant);
+  Answer move_account(BrokerTenant& tenant, const Request& request, std::uint64_t now);
   void list_tenants(int agent);
   void ring(BrokerTenant& tenant, std::uint64_t now);
   void unmute(std::uint64_t now);
   void join(BrokerTenant& tenant, int link, std::uint64_t now);
+  void take_place(BrokerTenant& tenant, JoinedProcess& process, const ProcessIdentity& identity);
   void process_gone(BrokerTenant& tenant, int fd, std::uint64_t now);
   void remove_tenant(const std::string& name, std::uint64_t now);
   void remove_orphans(std::uint64_t now);
   void regroup(std::uint64_t now);  // Who shares which device has changed.
   void mark_dirty(BrokerTenant& tenant, const BrokerTenant::Reclaimed& reclaimed);
+  void heed_dirt(BrokerTenant& tenant, std::uint64_t now);
   std::uint64_t step_devices(std::uint64_t now);
   static std::uint64_t key_of(const BrokerTenant& tenant) {
     return reinterpret_cast<std::uintptr_t>(&tenant);
@@ -80,6 +87,8 @@ class Broker {
   int epoll_ = -1;
   int listener_ = -1;
   int stop_ = -1;
+  int lock_ =
+      -1;  // Held as long as this broker lives: two that start at once do not take each other's place.
   std::uint64_t empty_since_ = 0;
   bool running_ = false;
 };

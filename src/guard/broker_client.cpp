@@ -13,13 +13,14 @@ TenantRegions::TenantRegions(int control_fd, int ledger_fd) {
   control_ = static_cast<const ControlRegion*>(map_region(control_fd, sizeof(ControlRegion), false));
   ledger_ = static_cast<const LedgerRegion*>(map_region(ledger_fd, sizeof(LedgerRegion), false));
   ::close(control_fd);
-  ::close(ledger_fd);
+  ledger_fd_ = ledger_fd;
   if (control_ == nullptr || ledger_ == nullptr) throw std::runtime_error("the broker's regions do not fit");
 }
 
 TenantRegions::~TenantRegions() {
   ::munmap(const_cast<ControlRegion*>(control_), sizeof(ControlRegion));
   ::munmap(const_cast<LedgerRegion*>(ledger_), sizeof(LedgerRegion));
+  ::close(ledger_fd_);
 }
 
 DeviceUsage usage_of(const TenantRegions& regions, std::uint32_t device) {
@@ -56,9 +57,9 @@ bool BrokerClient::answers(const std::string& socket_path) {
   return socket >= 0;
 }
 
-Reply BrokerClient::ask(const Request& request, int* fds) {
+Reply BrokerClient::ask(const Request& request, int* fds, int passed) {
   Reply reply;
-  if (!send_message(socket_, &request, sizeof request, nullptr, 0) ||
+  if (!send_message(socket_, &request, sizeof request, &passed, passed < 0 ? 0 : 1) ||
       !receive_message(socket_, &reply, sizeof reply, fds, kFdsMax))
     throw std::runtime_error("the broker went away");
   if (reply.answer == Answer::kBadVersion) throw std::runtime_error("the broker is of another version");
@@ -68,7 +69,8 @@ Reply BrokerClient::ask(const Request& request, int* fds) {
 std::unique_ptr<TenantRegions> BrokerClient::create_tenant(const std::string& name,
                                                            const TenantLimits& limits,
                                                            const std::string& tenant_socket,
-                                                           std::uint32_t socket_mode) {
+                                                           std::uint32_t socket_mode,
+                                                           const TenantRegions* before) {
   Request request;
   request.ask = Ask::kCreateTenant;
   request.limits = limits;
@@ -78,7 +80,7 @@ std::unique_ptr<TenantRegions> BrokerClient::create_tenant(const std::string& na
   name.copy(request.tenant, sizeof request.tenant - 1);
   tenant_socket.copy(request.socket_path, sizeof request.socket_path - 1);
   int fds[kFdsMax];
-  const Reply reply = ask(request, fds);
+  const Reply reply = ask(request, fds, before == nullptr ? -1 : before->ledger_fd());
   if ((reply.answer != Answer::kDone && reply.answer != Answer::kExists) || fds[0] < 0 || fds[1] < 0)
     throw std::runtime_error("the broker refused to create tenant " + name);
   return std::make_unique<TenantRegions>(fds[0], fds[1]);
@@ -116,11 +118,44 @@ std::vector<TenantListing> BrokerClient::list() {
   std::vector<TenantListing> tenants;
   int fds[kFdsMax];
   for (Reply reply = ask(request, fds); reply.answer == Answer::kDone;) {
-    tenants.push_back({reply.tenant, reply.processes, std::make_unique<TenantRegions>(fds[0], fds[1])});
+    tenants.push_back(
+        {reply.tenant, reply.processes, reply.limits, std::make_unique<TenantRegions>(fds[0], fds[1])});
     if (!receive_message(socket_, &reply, sizeof reply, fds, kFdsMax))
       throw std::runtime_error("the broker went away");
   }
   return tenants;
+}
+
+std::vector<ProcessListing> BrokerClient::processes(const std::string& name) {
+  Request request;
+  request.ask = Ask::kProcesses;
+  name.copy(request.tenant, sizeof request.tenant - 1);
+  std::vector<ProcessListing> found;
+  int fds[kFdsMax];
+  for (Reply reply = ask(request, fds); reply.pid != 0;) {
+    found.push_back({reply.pid, reply.parked != 0});
+    if (!receive_message(socket_, &reply, sizeof reply, fds, kFdsMax))
+      throw std::runtime_error("the broker went away");
+  }
+  return found;
+}
+
+bool BrokerClient::park(const std::string& name, std::uint32_t pid) {
+  Request request;
+  request.ask = Ask::kPark;
+  request.pid = pid;
+  name.copy(request.tenant, sizeof request.tenant - 1);
+  int fds[kFdsMax];
+  return ask(request, fds).answer == Answer::kDone;
+}
+
+bool BrokerClient::unpark(const std::string& name, std::uint32_t pid) {
+  Request request;
+  request.ask = Ask::kUnpark;
+  request.pid = pid;
+  name.copy(request.tenant, sizeof request.tenant - 1);
+  int fds[kFdsMax];
+  return ask(request, fds).answer == Answer::kDone;
 }
 
 }  // namespace tranche::guard

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the broker answers: to agents that create and change tenants, and to processes that join or leave.
+// What the broker answers to agents that create, change and remove tenants.
 #include <algorithm>
 #include <cstring>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <utility>
 
 #include "guard/broker.hpp"
 #include "guard/broker_listen.hpp"
@@ -17,17 +17,6 @@ namespace {
 
 std::string text_of(const char* bytes, std::size_t size) {
   return {bytes, ::strnlen(bytes, size)};
-}
-
-int pidfd_of(int link) {
-  ucred peer{};
-  socklen_t length = sizeof peer;
-  if (::getsockopt(link, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.pid <= 0) return -1;
-#ifdef SYS_pidfd_open
-  return static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0));
-#else
-  return -1;
-#endif
 }
 
 }  // namespace
@@ -53,85 +42,14 @@ void Broker::accept_agent() {
   if (fd >= 0) watch(Kind::kAgent, fd, nullptr);
 }
 
-void Broker::accept_process(BrokerTenant& tenant, std::uint64_t) {
-  // All that stand in the queue: three hundred processes may attach at once.
-  for (int i = 0; i < 64; ++i) {
-    const int link = ::accept4(tenant.listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (link < 0) return;
-    if (tenant.processes.size() >= 2ULL * kProcessesMax) {
-      ::close(link);
-      continue;
-    }
-    watch(Kind::kProcessLink, link, &tenant);
-    tenant.processes.push_back({link, -1, {}});
-  }
-}
-
-// A connected process spoke, or hung up.
-void Broker::join(BrokerTenant& tenant, int link, std::uint64_t now) {
-  const auto process = std::find_if(tenant.processes.begin(),
-                                    tenant.processes.end(),
-                                    [&](const JoinedProcess& p) { return p.link == link; });
-  if (process == tenant.processes.end()) return unwatch(link);
-  Request request;
-  int fds[kFdsMax];
-  const bool whole = receive_message(link, &request, sizeof request, fds, kFdsMax);
-  for (const int fd : fds)
-    if (fd >= 0) ::close(fd);
-  if (!whole) {
-    // With a pidfd the hang-up means nothing (a forked child may hold the other end, or a job closed it).
-    unwatch(link);
-    if (process->pidfd < 0) process_gone(tenant, link, now);
-    return;
-  }
-  Reply reply;
-  const bool understood = request.magic == kWireMagic && request.version == kLayoutVersion;
-  reply.answer = !understood                 ? Answer::kBadVersion
-                 : request.ask != Ask::kJoin ? Answer::kRefused
-                                             : Answer::kDone;
-  if (reply.answer != Answer::kDone || process->identity.pid != 0) {
-    send_message(link, &reply, sizeof reply, nullptr, 0);
-    return;
-  }
-  process->identity = request.process;
-  process->pidfd = pidfd_of(link);
-  if (process->pidfd >= 0) watch(Kind::kPidfd, process->pidfd, &tenant);
-  regroup(now);
-  const int regions[3] = {tenant.control_fd(), tenant.ledger_fd(), tenant.bell()};
-  send_message(link, &reply, sizeof reply, regions, 3);
-}
-
-void Broker::process_gone(BrokerTenant& tenant, int fd, std::uint64_t now) {
-  const auto process = std::find_if(tenant.processes.begin(),
-                                    tenant.processes.end(),
-                                    [&](const JoinedProcess& p) { return p.link == fd || p.pidfd == fd; });
-  if (process == tenant.processes.end()) return unwatch(fd);
-  const JoinedProcess gone = *process;
-  unwatch(gone.link);
-  unwatch(gone.pidfd);
-  if (gone.link >= 0) ::close(gone.link);
-  if (gone.pidfd >= 0) ::close(gone.pidfd);
-  tenant.processes.erase(process);
-  mark_dirty(tenant, tenant.forget(gone.identity));
-  regroup(now);
-}
-
-// The driver took the memory back without anybody having zeroed it.
-void Broker::mark_dirty(BrokerTenant& tenant, const BrokerTenant::Reclaimed& reclaimed) {
-  for (std::uint32_t i = 0; i < tenant.limits().device_count; ++i) {
-    if (reclaimed.bytes[i] == 0) continue;
-    devices_[tenant.limits().devices[i].physical].dirty = true;
-    tenant.ledger().devices[i].dirty_bytes.fetch_add(reclaimed.bytes[i]);
-  }
-}
-
 void Broker::serve_agent(int fd, std::uint64_t now) {
   Request request;
-  int ignored[kFdsMax];
-  const bool whole = receive_message(fd, &request, sizeof request, ignored, kFdsMax);
-  for (const int extra : ignored)
-    if (extra >= 0) ::close(extra);
+  int passed[kFdsMax];
+  const bool whole = receive_message(fd, &request, sizeof request, passed, kFdsMax);
+  for (std::uint32_t i = 1; i < kFdsMax; ++i)
+    if (passed[i] >= 0) ::close(passed[i]);
   if (!whole) {
+    if (passed[0] >= 0) ::close(passed[0]);
     unwatch(fd);
     ::close(fd);
     for (auto& [name, tenant] : tenants_)
@@ -141,19 +59,21 @@ void Broker::serve_agent(int fd, std::uint64_t now) {
   }
   if (request.ask == Ask::kList) return list_tenants(fd);
   std::vector<int> fds;
-  const Reply reply = answer(request, fd, now, fds);
+  const Reply reply = answer(request, fd, passed[0], now, fds);
   send_message(fd, &reply, sizeof reply, fds.data(), static_cast<std::uint32_t>(fds.size()));
 }
 
-Reply Broker::answer(const Request& request, int agent, std::uint64_t now, std::vector<int>& fds) {
+Reply Broker::answer(
+    const Request& request, int agent, int ledger, std::uint64_t now, std::vector<int>& fds) {
   Reply reply;
   std::memcpy(reply.tenant, request.tenant, sizeof reply.tenant);
-  if (request.magic != kWireMagic || request.version != kLayoutVersion) {
-    reply.answer = Answer::kBadVersion;
+  if (request.ask == Ask::kCreateTenant && request.magic == kWireMagic && request.version == kLayoutVersion) {
+    reply.answer = create_tenant(request, agent, ledger, now, fds);
     return reply;
   }
-  if (request.ask == Ask::kCreateTenant) {
-    reply.answer = create_tenant(request, agent, now, fds);
+  if (ledger >= 0) ::close(ledger);
+  if (request.magic != kWireMagic || request.version != kLayoutVersion) {
+    reply.answer = Answer::kBadVersion;
     return reply;
   }
   if (request.ask == Ask::kScrubbed) {
@@ -170,13 +90,24 @@ Reply Broker::answer(const Request& request, int agent, std::uint64_t now, std::
     regroup(now);
   } else if (request.ask == Ask::kRemoveTenant) {
     remove_tenant(found->first, now);
+  } else if (request.ask == Ask::kProcesses) {
+    list_processes(agent, *found->second);
+  } else if (request.ask == Ask::kPark || request.ask == Ask::kUnpark) {
+    reply.answer = move_account(*found->second, request, now);
   } else {
     reply.answer = Answer::kRefused;
   }
   return reply;
 }
 
-Answer Broker::create_tenant(const Request& request, int agent, std::uint64_t now, std::vector<int>& fds) {
+Answer Broker::create_tenant(
+    const Request& request, int agent, int ledger, std::uint64_t now, std::vector<int>& fds) {
+  struct Closing {
+    int fd;
+    ~Closing() {
+      if (fd >= 0) ::close(fd);
+    }
+  } past{ledger};
   const std::string name = text_of(request.tenant, sizeof request.tenant);
   const std::string path = text_of(request.socket_path, sizeof request.socket_path);
   if (name.empty() || path.empty() || request.limits.device_count == 0) return Answer::kRefused;
@@ -187,7 +118,8 @@ Answer Broker::create_tenant(const Request& request, int agent, std::uint64_t no
     regroup(now);
     return Answer::kExists;
   }
-  auto tenant = BrokerTenant::create(name, request.limits, now);
+  auto tenant = ledger < 0 ? BrokerTenant::create(name, request.limits, now)
+                           : BrokerTenant::resume(name, request.limits, std::exchange(past.fd, -1), now);
   if (!tenant) return Answer::kRefused;
   tenant->listener = listen_at(path, request.socket_mode);
   if (tenant->listener < 0) return Answer::kRefused;
@@ -196,7 +128,9 @@ Answer Broker::create_tenant(const Request& request, int agent, std::uint64_t no
   watch(Kind::kTenantListener, tenant->listener, tenant.get());
   watch(Kind::kBell, tenant->bell(), tenant.get());
   fds = {tenant->control_fd(), tenant->ledger_fd()};
+  BrokerTenant& made = *tenant;
   tenants_[name] = std::move(tenant);
+  if (ledger >= 0) find_processes(made, now);
   regroup(now);
   return Answer::kDone;
 }
@@ -206,6 +140,7 @@ void Broker::list_tenants(int agent) {
     Reply reply;
     reply.answer = Answer::kDone;
     reply.processes = static_cast<std::uint32_t>(tenant->processes.size());
+    reply.limits = tenant->limits();
     name.copy(reply.tenant, sizeof reply.tenant - 1);
     const int regions[2] = {tenant->control_fd(), tenant->ledger_fd()};
     if (!send_message(agent, &reply, sizeof reply, regions, 2)) return;

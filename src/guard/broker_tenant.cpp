@@ -35,24 +35,49 @@ void set_ceiling(LaneControl& lane, std::uint32_t share, std::uint64_t now) {
 
 }  // namespace
 
-std::unique_ptr<BrokerTenant> BrokerTenant::create(const std::string& name,
-                                                   const TenantLimits& limits,
-                                                   std::uint64_t now) {
+std::unique_ptr<BrokerTenant> BrokerTenant::make(const std::string& name, int ledger_fd, std::uint64_t now) {
   std::unique_ptr<BrokerTenant> tenant(new BrokerTenant);
   tenant->name_ = name;
+  tenant->ledger_fd_ = ledger_fd;
   tenant->control_fd_ = create_region("tranche-control", sizeof(ControlRegion));
-  tenant->ledger_fd_ = create_region("tranche-ledger", sizeof(LedgerRegion));
   tenant->bell_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (tenant->control_fd_ < 0 || tenant->ledger_fd_ < 0 || tenant->bell_ < 0) return nullptr;
+  if (tenant->control_fd_ < 0 || ledger_fd < 0 || tenant->bell_ < 0) return nullptr;
   tenant->control_ =
       static_cast<ControlRegion*>(map_region(tenant->control_fd_, sizeof(ControlRegion), true));
-  tenant->ledger_ = static_cast<LedgerRegion*>(map_region(tenant->ledger_fd_, sizeof(LedgerRegion), true));
+  tenant->ledger_ = static_cast<LedgerRegion*>(map_region(ledger_fd, sizeof(LedgerRegion), true));
   if (tenant->control_ == nullptr || tenant->ledger_ == nullptr) return nullptr;
   seal_control(tenant->control_fd_);
   tenant->control_->header = {kControlMagic, kLayoutVersion, sizeof(ControlRegion)};
-  tenant->ledger_->header = {kLedgerMagic, kLayoutVersion, sizeof(LedgerRegion)};
   std::strncpy(tenant->control_->tenant, name.c_str(), kTenantNameMax - 1);
   tenant->beat(now);
+  return tenant;
+}
+
+std::unique_ptr<BrokerTenant> BrokerTenant::create(const std::string& name,
+                                                   const TenantLimits& limits,
+                                                   std::uint64_t now) {
+  auto tenant = make(name, create_region("tranche-ledger", sizeof(LedgerRegion)), now);
+  if (!tenant) return nullptr;
+  tenant->ledger_->header = {kLedgerMagic, kLayoutVersion, sizeof(LedgerRegion)};
+  tenant->set_limits(limits, now);
+  return tenant;
+}
+
+std::unique_ptr<BrokerTenant> BrokerTenant::resume(const std::string& name,
+                                                   const TenantLimits& limits,
+                                                   int ledger_fd,
+                                                   std::uint64_t now) {
+  auto tenant = make(name, ledger_fd, now);
+  const RegionHeader expected{kLedgerMagic, kLayoutVersion, sizeof(LedgerRegion)};
+  if (!tenant || std::memcmp(&tenant->ledger_->header, &expected, sizeof expected) != 0) return nullptr;
+  for (std::uint32_t i = 0; i < kDevicesMax; ++i) {
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+      // A ceiling begins where the charges of the past stand: neither a debt of hours nor a gift.
+      const LaneLedger& past = tenant->ledger_->devices[i].lanes[lane];
+      LaneControl& rules = tenant->control_->devices[i].lanes[lane];
+      rules.allowance_ns.store(charged_ns(past) + past.forfeited_ns.load(kRelaxed), kRelaxed);
+    }
+  }
   tenant->set_limits(limits, now);
   return tenant;
 }
@@ -107,8 +132,49 @@ std::uint64_t BrokerTenant::left_behind(std::uint32_t slot,
                                         std::uint32_t device,
                                         const ProcessIdentity& process) {
   const std::uint64_t own = ledger_->processes[slot].own[device].exchange(0);
+  ledger_->processes[slot].parked.store(0, kRelaxed);
   const std::uint64_t bytes = VramAccount(ledger_, device).reclaim(slot, process);
   return bytes > own ? bytes - own : 0;
+}
+
+std::uint32_t BrokerTenant::slot_of(const ProcessIdentity& process) const {
+  for (std::uint32_t slot = 0; slot < kProcessesMax; ++slot)
+    if (ledger_->processes[slot].identity.load() == pack(process)) return slot;
+  return kNoSlot;
+}
+
+bool BrokerTenant::parked(const JoinedProcess& process) const {
+  const std::uint32_t slot = slot_of(process.identity);
+  return slot != kNoSlot && ledger_->processes[slot].parked.load(kRelaxed) != 0;
+}
+
+// What is parked stands in the ledger, so that a broker that takes over knows it.
+BrokerTenant::Reclaimed BrokerTenant::park(const JoinedProcess& process) {
+  Reclaimed moved;
+  const std::uint32_t slot = slot_of(process.identity);
+  if (slot == kNoSlot || ledger_->processes[slot].parked.exchange(1) != 0) return moved;
+  for (std::uint32_t device = 0; device < kDevicesMax; ++device) {
+    VramAccount account(ledger_, device);
+    moved.bytes[device] = account.used_by(slot);
+    ledger_->processes[slot].parked_bytes[device].store(moved.bytes[device], kRelaxed);
+    account.release(slot, moved.bytes[device]);
+  }
+  return moved;
+}
+
+bool BrokerTenant::unpark(const JoinedProcess& process) {
+  const std::uint32_t slot = slot_of(process.identity);
+  if (slot == kNoSlot || ledger_->processes[slot].parked.load(kRelaxed) == 0) return false;
+  const auto& parked_bytes = ledger_->processes[slot].parked_bytes;
+  for (std::uint32_t device = 0; device < kDevicesMax; ++device) {
+    const std::uint64_t bytes = parked_bytes[device].load(kRelaxed);
+    const std::uint64_t limit = control_->devices[device].vram_limit.load(kRelaxed);
+    if (bytes == 0 || VramAccount(ledger_, device).reserve(slot, bytes, limit).granted) continue;
+    while (device-- > 0) VramAccount(ledger_, device).release(slot, parked_bytes[device].load(kRelaxed));
+    return false;
+  }
+  ledger_->processes[slot].parked.store(0, kRelaxed);
+  return true;
 }
 
 BrokerTenant::Reclaimed BrokerTenant::forget(const ProcessIdentity& process) {

@@ -14,6 +14,7 @@ struct JoinedProcess {
   int link = -1;   // The process's connection; its end is a hint that it died.
   int pidfd = -1;  // Certain knowledge, in any PID namespace; -1 where the kernel has none.
   ProcessIdentity identity;
+  std::uint32_t pid = 0;  // As the broker knows it.
 };
 
 class BrokerTenant {
@@ -21,6 +22,11 @@ class BrokerTenant {
   // Null when the kernel gives no memory or descriptors.
   static std::unique_ptr<BrokerTenant> create(const std::string& name,
                                               const TenantLimits& limits,
+                                              std::uint64_t now);
+  // Goes on with the ledger of a broker that died (takes the descriptor): accounts and charges stand.
+  static std::unique_ptr<BrokerTenant> resume(const std::string& name,
+                                              const TenantLimits& limits,
+                                              int ledger_fd,
                                               std::uint64_t now);
   ~BrokerTenant();
   BrokerTenant(const BrokerTenant&) = delete;
@@ -36,6 +42,10 @@ class BrokerTenant {
     std::uint64_t bytes[kDevicesMax] = {};
   };
   Reclaimed forget(const ProcessIdentity& process);
+  // What a checkpointed process held leaves the account, and comes back when it goes on.
+  Reclaimed park(const JoinedProcess& process);
+  bool unpark(const JoinedProcess& process);
+  [[nodiscard]] bool parked(const JoinedProcess& process) const;
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const TenantLimits& limits() const { return limits_; }
@@ -48,14 +58,17 @@ class BrokerTenant {
   std::vector<JoinedProcess> processes;
   int listener = -1;
   std::string socket_path;
-  int owner = -1;                   // The agent's connection that made it.
-  std::uint64_t rings = 0;          // Of the bell in the current millisecond.
-  std::uint64_t ringing_since = 0;  //
-  std::uint64_t muted_until = 0;    // A bell that never stops is not listened to for a moment.
-  bool counted[kDevicesMax] = {};   // Takes part in the arbitration of that device.
+  int owner = -1;                              // The agent's connection that made it.
+  std::uint64_t rings = 0;                     // Of the bell in the current millisecond.
+  std::uint64_t ringing_since = 0;             //
+  std::uint64_t muted_until = 0;               // A bell that never stops is not listened to for a moment.
+  bool counted[kDevicesMax] = {};              // Takes part in the arbitration of that device.
+  std::uint64_t seen_dirty[kDevicesMax] = {};  // Of the ledger's dirty bytes: what was acted upon.
 
  private:
   BrokerTenant() = default;
+  static std::unique_ptr<BrokerTenant> make(const std::string& name, int ledger_fd, std::uint64_t now);
+  [[nodiscard]] std::uint32_t slot_of(const ProcessIdentity& process) const;
   std::uint64_t left_behind(std::uint32_t slot, std::uint32_t device, const ProcessIdentity& process);
   std::string name_;
   TenantLimits limits_;

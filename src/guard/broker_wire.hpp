@@ -18,6 +18,9 @@ enum class Ask : std::uint32_t {
   kScrubbed = 5,      // The agent zeroed the device: no more zeroing on allocation.
   kList = 6,          // One answer for each tenant with its regions (read-only), then one without.
   kStop = 7,          // End the broker when no tenant is left.
+  kProcesses = 8,     // One answer for each process of a tenant with its pid, then one without.
+  kPark = 9,          // The memory of `pid` is out of the device (a checkpoint): its account is empty.
+  kUnpark = 10,       // It is about to go back: what it held is charged again, or refused.
 };
 
 struct DeviceLimits {
@@ -49,6 +52,7 @@ struct Request {
   char socket_path[108] = {};        // kCreateTenant: where the tenant's jobs will connect.
   std::uint32_t socket_mode = 0600;  //
   TenantLimits limits;               // kCreateTenant, kSetLimits
+  std::uint32_t pid = 0;             // kPark, kUnpark: as the broker's PID namespace knows it.
 };
 
 enum class Answer : std::uint32_t {
@@ -63,8 +67,11 @@ struct Reply {
   std::uint32_t magic = kWireMagic;
   Answer answer = Answer::kRefused;
   std::uint32_t processes = 0;  // kList
+  std::uint32_t pid = 0;        // kProcesses; zero after the last.
+  std::uint32_t parked = 0;     // kProcesses: its memory is out of the device.
   std::uint32_t reserved = 0;
   char tenant[kTenantNameMax] = {};
+  TenantLimits limits;  // kList
 };
 
 inline constexpr std::uint32_t kFdsMax = 3;

@@ -43,12 +43,14 @@ void ring() {
 }
 
 // Waits at the gate until `amount_ns` is charged, or the execution time is over.
-Verdict acquire(LaneGate& gate, std::uint64_t amount_ns, std::uint64_t& passed_at) {
+Verdict acquire(std::uint32_t device, Lane lane, std::uint64_t amount_ns, std::uint64_t& passed_at) {
   std::uint64_t began = 0;
   for (;;) {
+    LaneGate gate(*control_region(), *ledger_region(), device, lane);  // A new broker brings new rules.
     const std::uint32_t seen = gate.wake_word();
     const std::uint64_t now = monotonic_ns();
     const Verdict verdict = gate.try_pass(amount_ns, now);
+    if (verdict.orphaned || verdict.wants_broker) rejoin_if_orphaned(now);
     if (verdict.passage != Passage::kWait) {
       if (began != 0) gate.count_throttled(now - began);
       passed_at = now;
@@ -152,6 +154,12 @@ bool must_zero_on_alloc(std::uint32_t device) {
   return limits != nullptr && (limits->flags.load(kRelaxed) & kZeroOnAlloc) != 0;
 }
 
+void report_dirty(std::uint32_t device, std::uint64_t bytes) {
+  if (device >= kDevicesMax || !has_slot()) return;
+  ledger_region()->devices[device].dirty_bytes.fetch_add(bytes);
+  ring();
+}
+
 LaunchTicket before_launch(std::uint32_t device, std::uint64_t key) {
   LaunchTicket ticket;
   ticket.device = device;
@@ -174,7 +182,7 @@ LaunchTicket before_launch(std::uint32_t device, std::uint64_t key) {
   if (thread.credit_ns[device] < cost) {
     const std::uint64_t amount =
         std::max(static_cast<std::uint64_t>(cost - thread.credit_ns[device]), kCreditChunkNs);
-    const Verdict verdict = acquire(gate, amount, ticket.submitted_at);
+    const Verdict verdict = acquire(device, Lane::kCompute, amount, ticket.submitted_at);
     if (verdict.passage != Passage::kPassed) {
       ticket.ended = true;
       return ticket;
@@ -247,7 +255,7 @@ CopyTicket before_copy(std::uint32_t device, std::uint64_t bytes) {
   LaneGate gate(*control_region(), *ledger_region(), device, Lane::kCopy);
   gate.count(1, bytes);
   std::uint64_t passed_at = 0;
-  ticket.ended = acquire(gate, ticket.predicted_ns, passed_at).passage != Passage::kPassed;
+  ticket.ended = acquire(device, Lane::kCopy, ticket.predicted_ns, passed_at).passage != Passage::kPassed;
   return ticket;
 }
 
@@ -260,6 +268,14 @@ void copy_completed(const CopyTicket& ticket, std::uint64_t device_ns) {
   const auto rate = static_cast<std::uint64_t>((static_cast<Word128>(device_ns) << 20) / ticket.bytes);
   const std::uint64_t before = copy_ns_per_mib.load(kRelaxed);
   copy_ns_per_mib.store(before == 0 ? rate : before + rate / 4 - before / 4, kRelaxed);
+}
+
+void learn_copy_rate(std::uint64_t bytes, std::uint64_t ns) {
+  if (bytes == 0 || ns == 0) return;
+  const auto rate = static_cast<std::uint64_t>((static_cast<Word128>(ns) << 20) / bytes);
+  const std::uint64_t before = copy_ns_per_mib.load(kRelaxed);
+  const std::uint64_t slower = before + std::min(rate - std::min(rate, before), before / 64);
+  copy_ns_per_mib.store(before == 0 || rate < before ? std::max<std::uint64_t>(rate, 1) : slower, kRelaxed);
 }
 
 std::uint64_t max_copy_chunk(std::uint32_t device) {

@@ -55,6 +55,8 @@ void add_unasked(std::uint32_t device, std::uint64_t bytes);
 void log_refusal(const char* api, std::uint32_t device, std::uint64_t bytes, const VramAnswer& answer);
 [[nodiscard]] bool must_zero_on_free(std::uint32_t device);
 [[nodiscard]] bool must_zero_on_alloc(std::uint32_t device);
+// Memory goes back to the device although it could not be zeroed: others must zero what they get.
+void report_dirty(std::uint32_t device, std::uint64_t bytes);
 
 // --- launches ---
 struct LaunchTicket {
@@ -112,6 +114,9 @@ struct CopyTicket {
 };
 CopyTicket before_copy(std::uint32_t device, std::uint64_t bytes);
 void copy_completed(const CopyTicket& ticket, std::uint64_t device_ns);
+// A copy of `bytes` took `ns` from end to end, perhaps behind copies of others: only what is fastest is
+// believed at once.
+void learn_copy_rate(std::uint64_t bytes, std::uint64_t ns);
 [[nodiscard]] std::uint64_t max_copy_chunk(std::uint32_t device);
 
 // --- execution time ---

@@ -44,6 +44,16 @@ std::int64_t LaneGate::ceiling_left(std::uint64_t now) {
   }
 }
 
+// What a fair share used beyond itself while the device was free was its right: when the broker falls silent
+// and the share becomes a ceiling, only the last of it is still owed.
+std::int64_t LaneGate::orphan_left(std::uint64_t now) {
+  const std::int64_t left = ceiling_left(now);
+  const auto owed_at_most = static_cast<std::int64_t>(kOrphanDebtNs);
+  if (left >= -owed_at_most) return left;
+  ledger_->forfeited_ns.fetch_sub(static_cast<std::uint64_t>(-left - owed_at_most), kRelaxed);
+  return -owed_at_most;
+}
+
 Verdict LaneGate::try_pass(std::uint64_t amount_ns, std::uint64_t now) {
   const std::uint64_t end_at = control_->end_at.load(kRelaxed);
   if (control_->stop.load(kRelaxed) == kMustEnd || (end_at != 0 && now >= end_at)) return {Passage::kEnded};
@@ -52,15 +62,18 @@ Verdict LaneGate::try_pass(std::uint64_t amount_ns, std::uint64_t now) {
   const auto gate = static_cast<Gate>(rules_->gate.load(std::memory_order_acquire));
   const auto mode = static_cast<ShareMode>(settings_->mode.load(kRelaxed));
   const std::uint64_t beat = control_->heartbeat_at.load(kRelaxed);
-  const bool silent = gate == Gate::kOwnCap || (now > beat && now - beat > kBrokerSilentNs);
+  const bool orphaned = now > beat && now - beat > kBrokerSilentNs;
+  const bool silent = gate == Gate::kOwnCap || orphaned;
   const bool ceiling = mode == ShareMode::kCap || (silent && mode != ShareMode::kUnlimited);
   if (ceiling) {
-    const std::int64_t left = ceiling_left(now);
+    const std::int64_t left = mode == ShareMode::kCap ? ceiling_left(now) : orphan_left(now);
     if (left <= 0) {
       const std::uint64_t share = std::max<std::uint64_t>(1, rules_->share.load(kRelaxed));
       const auto debt = static_cast<Word128>(-left + 1);
       const auto wait = static_cast<std::uint64_t>(debt * kShareWhole / share);
-      return {Passage::kWait, std::clamp(wait, kSleepMinNs, kSleepMaxNs)};
+      Verdict later{Passage::kWait, std::clamp(wait, kSleepMinNs, kSleepMaxNs)};
+      later.orphaned = orphaned;
+      return later;
     }
   }
   if (gate == Gate::kArbitrated && !silent) {
@@ -68,6 +81,7 @@ Verdict LaneGate::try_pass(std::uint64_t amount_ns, std::uint64_t now) {
       return {Passage::kWait, kSleepMaxNs, true};
   }
   Verdict passed{Passage::kPassed};
+  passed.orphaned = orphaned;
   passed.mark = ledger_->submitted_ns.fetch_add(amount_ns, kRelaxed) + amount_ns;
   passed.clear_at = rules_->clear_at.load(kRelaxed);
   ledger_->submitted_at.store(now, kRelaxed);

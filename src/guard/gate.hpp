@@ -13,6 +13,7 @@
 namespace tranche::guard {
 
 inline constexpr std::uint64_t kBrokerSilentNs = 2'000'000'000;  // Then the share becomes a ceiling.
+inline constexpr std::uint64_t kOrphanDebtNs = 250'000'000;      // Owed at most from before that.
 inline constexpr std::uint64_t kCeilingBurstNs = 20'000'000;     // Ceiling time that can be saved up.
 
 enum class Passage {
@@ -27,6 +28,7 @@ struct Verdict {
   bool wants_broker = false;   // Announce the wait: only a grant can end it.
   std::uint64_t mark = 0;      // Passed: `submitted_ns` up to and with this work.
   std::uint64_t clear_at = 0;  // Passed: when the work of others before it will be done.
+  bool orphaned = false;       // The broker gave no sign of life for long.
 };
 
 class LaneGate {
@@ -54,6 +56,7 @@ class LaneGate {
 
   // Device time left under the ceiling now; negative is debt.
   [[nodiscard]] std::int64_t ceiling_left(std::uint64_t now);
+  [[nodiscard]] std::int64_t orphan_left(std::uint64_t now);
 
  private:
   [[nodiscard]] std::uint64_t allowance(std::uint64_t now) const;

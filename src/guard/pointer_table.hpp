@@ -19,6 +19,7 @@ struct TableEntry {
   std::uint32_t kind = 0;
   std::uint32_t references = 0;
   std::uint32_t mappings = 0;
+  std::uint32_t clean = 0;  // Physical memory: zeroed since it was made, or known to somebody already.
 };
 
 class PointerTable {

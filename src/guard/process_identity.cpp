@@ -36,6 +36,13 @@ std::uint32_t pid_namespace_of(const char* who) {
   return ::stat(path, &info) == 0 ? static_cast<std::uint32_t>(info.st_ino) : 0;
 }
 
+// A /proc of another PID namespace would tell about other processes by the same numbers.
+bool proc_is_of_our_namespace() {
+  char text[16] = "";
+  const ssize_t length = ::readlink("/proc/self", text, sizeof text - 1);
+  return length > 0 && std::strtoul(text, nullptr, 10) == static_cast<unsigned long>(::getpid());
+}
+
 }  // namespace
 
 ProcessIdentity own_identity() {
@@ -55,8 +62,29 @@ ProcessIdentity identity_of(std::uint32_t pid) {
   return id.start_time == 0 || state == 'Z' || state == 'X' ? ProcessIdentity{} : id;
 }
 
+ProcessIdentity innermost_identity(std::uint32_t pid) {
+  ProcessIdentity id = identity_of(pid);
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%u/status", pid);
+  const int fd = id.pid == 0 ? -1 : ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  char text[4096];
+  const ssize_t length = ::read(fd, text, sizeof text - 1);
+  ::close(fd);
+  text[length > 0 ? length : 0] = 0;
+  char* line = std::strstr(text, "\nNSpid:");
+  if (line == nullptr) return id;  // A kernel without namespaces.
+  char* end = std::strchr(line + 1, '\n');
+  if (end != nullptr) *end = 0;
+  const char* last = std::strrchr(line, '\t');
+  if (last != nullptr) id.pid = static_cast<std::uint32_t>(std::strtoul(last + 1, nullptr, 10));
+  return id;
+}
+
 Liveness liveness(const ProcessIdentity& id, const ProcessIdentity& self) {
+  if (id == self) return Liveness::kAlive;
   if (id.pid_namespace == 0 || id.pid_namespace != self.pid_namespace) return Liveness::kUnknown;
+  if (!proc_is_of_our_namespace()) return Liveness::kUnknown;
   char who[16];
   std::snprintf(who, sizeof who, "%u", id.pid);
   char state = 0;

@@ -30,6 +30,8 @@ inline ProcessIdentity unpack_identity(const Pair& pair) {
 ProcessIdentity own_identity();
 // The process `pid` as seen from here; all zero when there is none.
 ProcessIdentity identity_of(std::uint32_t pid);
+// The same, as the process itself would say it: with its pid in its own PID namespace.
+ProcessIdentity innermost_identity(std::uint32_t pid);
 Liveness liveness(const ProcessIdentity& id, const ProcessIdentity& self);
 
 }  // namespace tranche::guard

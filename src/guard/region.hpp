@@ -16,7 +16,7 @@ namespace tranche::guard {
 
 inline constexpr std::uint64_t kControlMagic = 0x314c525443525454;  // "TTRCTRL1"
 inline constexpr std::uint64_t kLedgerMagic = 0x3152444c43525454;   // "TTRCLDR1"
-inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr std::uint32_t kLayoutVersion = 2;
 inline constexpr std::uint32_t kDevicesMax = 16;
 inline constexpr std::uint32_t kProcessesMax = 1024;
 inline constexpr std::size_t kTenantNameMax = 64;
@@ -112,7 +112,8 @@ struct DeviceLedger {
   alignas(64) AtomicPair head;
   alignas(64) Word64 peak_bytes;
   Word64 refusals;
-  Word64 dirty_bytes;  // Bytes that dead processes left behind, not yet scrubbed.
+  Word64 dirty_bytes;    // Bytes that dead processes left behind, not yet scrubbed.
+  Word64 context_bytes;  // What a context took at most: reserved before the next one is made.
   LaneLedger lanes[kLanes];
 };
 
@@ -121,6 +122,8 @@ struct alignas(64) ProcessSlot {
   AtomicPair identity;           // ProcessIdentity; zero: free.
   AtomicPair used[kDevicesMax];  // low = operations applied to the slot, high = bytes.
   Word64 own[kDevicesMax];  // Of these, what the driver took by itself: contexts, modules. Holds no secrets.
+  Word64 parked_bytes[kDevicesMax];  // Checkpointed out of the device, to be charged again. Broker's.
+  Word32 parked;                     //
 };
 
 struct alignas(64) LedgerRegion {

@@ -3,8 +3,11 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "guard/broker_wire.hpp"
@@ -16,6 +19,8 @@ Session
     session;  // NOLINT: one session a process is what a session is; zero-initialised, no constructor runs.
 
 namespace {
+
+constexpr std::uint64_t kRejoinNs = 100'000'000;
 
 pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;  // NOLINT
 
@@ -58,20 +63,31 @@ int connect_to_broker() {
   return connect_to(std::getenv(kSocketVariable));
 }
 
+bool ask_for_place(int link, int* fds) {
+  Request request;
+  request.process = session.self;
+  Reply reply;
+  return send_message(link, &request, sizeof request, nullptr, 0) &&
+         receive_message(link, &reply, sizeof reply, fds, 3) && reply.answer == Answer::kDone;
+}
+
+// Which memory a ledger is, so that it is known again.
+std::uint64_t region_number(int fd) {
+  struct stat info{};
+  return ::fstat(fd, &info) == 0 ? static_cast<std::uint64_t>(info.st_ino) : 0;
+}
+
 bool join_broker() {
   const int link = connect_to_broker();
   if (link < 0) return false;
   session.self = own_identity();
-  Request request;
-  request.process = session.self;
-  Reply reply;
   int fds[3] = {-1, -1, -1};
-  const bool answered = send_message(link, &request, sizeof request, nullptr, 0) &&
-                        receive_message(link, &reply, sizeof reply, fds, 3) && reply.answer == Answer::kDone;
+  const bool answered = ask_for_place(link, fds);
   const auto* control = static_cast<const ControlRegion*>(
       answered ? map_region(fds[0], sizeof(ControlRegion), false) : nullptr);
   auto* ledger = static_cast<LedgerRegion*>(
       control != nullptr ? map_region(fds[1], sizeof(LedgerRegion), true) : nullptr);
+  session.ledger_number = fds[1] < 0 ? 0 : region_number(fds[1]);
   for (int i = 0; i < 2; ++i)
     if (fds[i] >= 0) ::close(fds[i]);
   const bool fits = ledger != nullptr && control->header.magic == kControlMagic &&
@@ -86,6 +102,44 @@ bool join_broker() {
   session.link.store(link, std::memory_order_relaxed);
   session.control.store(control, std::memory_order_release);
   return true;
+}
+
+bool hung_up(int link) {
+  pollfd source{link, POLLIN, 0};
+  return link >= 0 && ::poll(&source, 1, 0) == 1 && (source.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+// The descriptors keep their numbers: another thread may be ringing the bell now.
+void replace_descriptor(std::atomic<int>& held, int fresh) {
+  const int before = held.load(std::memory_order_relaxed);
+  if (before >= 0 && ::dup3(fresh, before, O_CLOEXEC) >= 0) {
+    ::close(fresh);
+  } else {
+    held.store(fresh, std::memory_order_relaxed);
+  }
+}
+
+void rejoin() {
+  const int link = connect_to_broker();
+  if (link < 0) return;
+  int fds[3] = {-1, -1, -1};
+  const bool answered = ask_for_place(link, fds);
+  // With another ledger the account would begin anew while memory is held: rather stay under the ceiling.
+  const bool same = answered && fds[1] >= 0 && region_number(fds[1]) == session.ledger_number;
+  const auto* control =
+      static_cast<const ControlRegion*>(same ? map_region(fds[0], sizeof(ControlRegion), false) : nullptr);
+  for (int i = 0; i < 2; ++i)
+    if (fds[i] >= 0) ::close(fds[i]);
+  if (control == nullptr || control->header.magic != kControlMagic ||
+      control->header.version != kLayoutVersion) {
+    ::close(link);
+    if (fds[2] >= 0) ::close(fds[2]);
+    return;
+  }
+  replace_descriptor(session.bell, fds[2]);
+  replace_descriptor(session.link, link);
+  // The old region stays mapped: other threads may be reading it.
+  session.control.store(control, std::memory_order_release);
 }
 
 void say_refused() {
@@ -107,6 +161,16 @@ Attachment attach() {
   ::pthread_mutex_unlock(&attach_lock);
   if (!attached) say_refused();
   return attached ? Attachment::kAttached : Attachment::kRefused;
+}
+
+void rejoin_if_orphaned(std::uint64_t now) {
+  static std::atomic<std::uint64_t> tried_at;
+  std::uint64_t last = tried_at.load(std::memory_order_relaxed);
+  if (now - last < kRejoinNs || !tried_at.compare_exchange_strong(last, now)) return;
+  if (!has_slot() || !hung_up(session.link.load(std::memory_order_relaxed))) return;
+  if (::pthread_mutex_trylock(&attach_lock) != 0) return;
+  rejoin();
+  ::pthread_mutex_unlock(&attach_lock);
 }
 
 void adopt_regions(const ControlRegion* control, LedgerRegion* ledger, int bell) {

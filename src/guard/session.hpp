@@ -18,9 +18,14 @@ struct Session {
   std::atomic<std::atomic<std::uint64_t>*>
       mark;  // On a page that a fork wipes: zero means "not this process".
   ProcessIdentity self;
+  std::uint64_t ledger_number;  // Inode of the ledger's memory.
 };
 
 extern Session session;
+
+// The broker died and another took its place: goes on with the new one's rules and the same ledger. Called by
+// whoever waits at a gate; at most ten times a second, and never waits for a broker that is merely slow.
+void rejoin_if_orphaned(std::uint64_t now);
 
 // True when the calling process itself has a slot; false in a forked child until it attaches for itself.
 inline bool has_slot() {

@@ -94,6 +94,7 @@ struct BookingView {
   WantedEnvironment environment{};
   Instant made{};
   std::vector<WindowView> windows{};
+  std::string contract{};  // By which it was bought on the exchange.
 };
 BOOST_DESCRIBE_STRUCT(BookingView,
                       (),
@@ -110,7 +111,8 @@ BOOST_DESCRIBE_STRUCT(BookingView,
                        recurrence,
                        environment,
                        made,
-                       windows))
+                       windows,
+                       contract))
 
 struct BookingList {
   std::vector<BookingView> items{};

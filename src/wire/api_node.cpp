@@ -3,6 +3,7 @@
 #include "wire/api_node.hpp"
 
 #include "wire/codec_impl.hpp"
+#include "wire/session_frame.hpp"
 
 TRANCHE_WIRE_JSON(tranche::wire::NodeAdd);
 TRANCHE_WIRE_JSON(tranche::wire::NodeInvite);
@@ -12,3 +13,5 @@ TRANCHE_WIRE_JSON(tranche::wire::NodeChange);
 TRANCHE_WIRE_JSON(tranche::wire::NodeView);
 TRANCHE_WIRE_JSON(tranche::wire::NodeList);
 TRANCHE_WIRE_JSON(tranche::wire::DeviceList);
+TRANCHE_WIRE_JSON(tranche::wire::ExecRequest);
+TRANCHE_WIRE_JSON(tranche::wire::ExecEnd);

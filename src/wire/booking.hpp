@@ -9,8 +9,9 @@
 
 namespace tranche::wire {
 
-enum class ClaimKind : std::uint8_t { kBooking, kMaintenance };
-BOOST_DESCRIBE_ENUM(ClaimKind, kBooking, kMaintenance)
+// A contract is what was bought on the exchange.
+enum class ClaimKind : std::uint8_t { kBooking, kMaintenance, kContract };
+BOOST_DESCRIBE_ENUM(ClaimKind, kBooking, kMaintenance, kContract)
 
 enum class BookingState : std::uint8_t { kBooked, kCancelled, kOver };
 BOOST_DESCRIBE_ENUM(BookingState, kBooked, kCancelled, kOver)

@@ -82,6 +82,7 @@ enum class EndReason : std::uint8_t {
   kDeviceFault,
   kNodeFault,
   kPlatformFault,
+  kDiskLimit,
 };
 BOOST_DESCRIBE_ENUM(EndReason,
                     kNone,
@@ -100,7 +101,8 @@ BOOST_DESCRIBE_ENUM(EndReason,
                     kLeaseExpired,
                     kDeviceFault,
                     kNodeFault,
-                    kPlatformFault)
+                    kPlatformFault,
+                    kDiskLimit)
 constexpr bool is_platform_fault(EndReason reason) {
   return reason == EndReason::kLeaseExpired || reason == EndReason::kDeviceFault ||
          reason == EndReason::kNodeFault || reason == EndReason::kPlatformFault;

@@ -28,6 +28,7 @@ void add_mig(Config& config, const std::string& text) {
   mig.memory_bytes = std::uint64_t{memory} << 30;
   std::snprintf(mig.profile, sizeof mig.profile, "%ug.%ugb", mig.slices, memory);
   config.mig[config.mig_count++] = mig;
+  config.mig_enabled |= 1U << mig.device;
 }
 
 void set_key(Config& config, const std::string& key, const std::string& value) {

@@ -42,11 +42,12 @@ struct Config {
   unsigned checkpoint_supported = 1;
   unsigned host_pid_visible = 1;
   struct Mig {
-    unsigned device = 0, slices = 0, start = 0;
+    unsigned device = 0, slices = 0, start = 0;  // No slices: destroyed, its place is free.
     std::uint64_t memory_bytes = 0;
     char profile[24] = {};
   } mig[kMigMax];
   unsigned mig_count = 0;
+  unsigned mig_enabled = 0;  // Bit n: device n.
 };
 
 enum class Engine : unsigned { kCompute, kHostToDevice, kDeviceToHost };
@@ -63,10 +64,12 @@ struct EngineState {
   Gap gaps[32];
 };
 
-enum class BlockState : std::uint32_t { kUnused, kFree, kUsed };
+// kAway: the process is checkpointed. The block keeps its number but has no VRAM.
+enum class BlockState : std::uint32_t { kUnused, kFree, kUsed, kAway };
 
 struct Block {
   std::uint64_t offset, size;
+  std::uint64_t asked;  // Before rounding.
   std::atomic<BlockState> state;
   std::uint32_t owner;  // Slot of the process that created it.
   std::uint32_t holders;
@@ -82,6 +85,7 @@ struct Reference {
 struct DeviceState {
   EngineState engine[kEngines];
   std::uint64_t free_bytes;
+  std::uint64_t asked_bytes, asked_most;  // What programs asked for of what is taken, now and at most.
   std::uint32_t class_head[64 * 8];
   std::uint32_t first_block, unused_head, blocks_touched;
   std::uint32_t padding;
@@ -92,7 +96,9 @@ struct Slot {
   std::atomic<std::uint32_t> used;
   std::atomic<std::int32_t> pid;  // In its own PID namespace.
   std::uint64_t pid_namespace, start_ticks, attach_ns;
-  std::atomic<std::uint32_t> locked;  // cuCheckpointProcess*: 0 running, 1 locked, 2 checkpointed.
+  std::atomic<std::uint32_t> locked;   // CUprocessState: 0 running, 1 locked, 2 checkpointed.
+  std::atomic<std::uint32_t> request;  // What its service thread is asked to do; zero when that is done.
+  std::atomic<std::uint32_t> outcome;  // CUresult of the last request.
   std::atomic<std::uint64_t> vram_bytes[kDevicesMax];
   std::atomic<std::uint64_t> busy_ns[kDevicesMax][kEngines];
   std::atomic<std::uint64_t> kernels[kDevicesMax];
@@ -142,6 +148,10 @@ class StateLock {
 std::uint32_t take_block(SharedState& state, unsigned device, std::uint64_t bytes, std::uint32_t slot);
 void hold_block(SharedState& state, unsigned device, std::uint32_t block, std::uint32_t slot);
 void drop_block(SharedState& state, unsigned device, std::uint32_t block, std::uint32_t slot);
+// Takes the VRAM from a block and leaves its number to its owner; false when the table is full.
+bool park_block(SharedState& state, unsigned device, std::uint32_t block);
+// Gives it VRAM again, perhaps elsewhere on the device; false when there is none.
+bool unpark_block(SharedState& state, unsigned device, std::uint32_t block);
 void rebuild_blocks(SharedState& state, unsigned device);
 void format_device(SharedState& state, unsigned device);
 // Frees what dead processes held; work they queued still drains, as on hardware.

@@ -213,7 +213,21 @@ struct Driver {
 };
 
 Driver& driver();
-using Guard = std::lock_guard<std::recursive_mutex>;
+
+// Holds the driver of this process. Waits while the process is locked for a checkpoint: nothing changes then.
+class Guard {
+ public:
+  explicit Guard(std::recursive_mutex& mutex);
+  ~Guard();
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  std::recursive_mutex& mutex_;
+};
+void start_checkpoint_service();
+// Shows every mapping of physical memory where its block is now.
+void map_again();
 
 // CUDA_SUCCESS when cuInit ran in this very process (a forked child is refused, as by the real driver).
 CUresult ready();

@@ -113,6 +113,7 @@ STANDIN_API cuInit(unsigned int flags) {
   call_counts = shared->slots[all.slot].calls;
   all.pid = ::getpid();
   all.shared = shared;
+  if (shared->config.checkpoint_supported != 0) start_checkpoint_service();
   return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How programs find entry points, and the checkpoint calls that older drivers lack. TRANCHE_STANDIN_HIDE
-// lists names that lookups deny; the library `old/libcuda.so.1` does not even export them.
+// How programs find entry points. TRANCHE_STANDIN_HIDE lists names that lookups deny; the library
+// `old/libcuda.so.1` does not even export what older drivers lack.
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -45,26 +45,6 @@ CUresult look_up(
   return CUDA_SUCCESS;
 }
 
-// The slot of a process given as the caller knows it; kNone when there is none.
-std::uint32_t slot_of(int pid) {
-  const SharedState& shared = *driver().shared;
-  for (std::uint32_t slot = 0; slot < kSlotsMax; ++slot)
-    if (shared.slots[slot].used.load() != 0 && visible_pid(shared, slot) == pid) return slot;
-  return kNone;
-}
-
-enum ProcessMode : std::uint32_t { kRunning, kLocked, kCheckpointed };
-
-CUresult change_mode(int pid, ProcessMode from, ProcessMode to) {
-  if (const CUresult status = ready(); status != CUDA_SUCCESS) return status;
-  if (driver().config().checkpoint_supported == 0) return CUDA_ERROR_NOT_SUPPORTED;
-  const std::uint32_t slot = slot_of(pid);
-  if (slot == kNone) return CUDA_ERROR_INVALID_VALUE;
-  std::uint32_t expected = from;
-  return driver().shared->slots[slot].locked.compare_exchange_strong(expected, to) ? CUDA_SUCCESS
-                                                                                   : CUDA_ERROR_ILLEGAL_STATE;
-}
-
 }  // namespace
 }  // namespace standin
 
@@ -85,40 +65,4 @@ STANDIN_API cuGetExportTable(const void** table, const CUuuid*) {
   STANDIN_ENTRY(cuGetExportTable);
   if (table != nullptr) *table = nullptr;
   return CUDA_ERROR_NOT_FOUND;
-}
-
-STANDIN_API cuCheckpointProcessLock(int pid, CUcheckpointLockArgs*) {
-  STANDIN_ENTRY(cuCheckpointProcessLock);
-  return change_mode(pid, kRunning, kLocked);
-}
-
-STANDIN_API cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs*) {
-  STANDIN_ENTRY(cuCheckpointProcessUnlock);
-  return change_mode(pid, kLocked, kRunning);
-}
-
-STANDIN_API cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs*) {
-  STANDIN_ENTRY(cuCheckpointProcessCheckpoint);
-  return change_mode(pid, kLocked, kCheckpointed);
-}
-
-STANDIN_API cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs*) {
-  STANDIN_ENTRY(cuCheckpointProcessRestore);
-  return change_mode(pid, kCheckpointed, kLocked);
-}
-
-STANDIN_API cuCheckpointProcessGetState(int pid, CUprocessState* state) {
-  STANDIN_ENTRY(cuCheckpointProcessGetState);
-  if (const CUresult status = ready(); status != CUDA_SUCCESS) return status;
-  if (driver().config().checkpoint_supported == 0) return CUDA_ERROR_NOT_SUPPORTED;
-  const std::uint32_t slot = slot_of(pid);
-  if (slot == kNone) return CUDA_ERROR_INVALID_VALUE;
-  *state = static_cast<CUprocessState>(driver().shared->slots[slot].locked.load());
-  return CUDA_SUCCESS;
-}
-
-STANDIN_API cuCheckpointProcessGetRestoreThreadId(int pid, int* thread) {
-  STANDIN_ENTRY(cuCheckpointProcessGetRestoreThreadId);
-  *thread = pid;
-  return CUDA_SUCCESS;
 }

@@ -67,6 +67,7 @@ void unreference(PhysicalMemory* memory) {
 struct Mapping {
   std::uint64_t size;
   PhysicalMemory* memory;
+  std::uint64_t offset;
 };
 std::map<CUdeviceptr, Mapping>& mappings() {
   static auto* const all = new std::map<CUdeviceptr, Mapping>;
@@ -109,6 +110,11 @@ CUresult map_block(
                        all.vram_file[device],
                        static_cast<off_t>(all.shared->devices[device].blocks[block].offset + offset));
   return where == MAP_FAILED ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+void map_again() {
+  for (const auto& [at, mapping] : mappings())
+    map_block(at, mapping.memory->device, mapping.memory->block, mapping.offset, mapping.size);
 }
 
 }  // namespace standin
@@ -204,7 +210,7 @@ STANDIN_API cuMemMap(
     return status;
   ::mprotect(reinterpret_cast<void*>(at), bytes, PROT_NONE);  // Until access is granted.
   ++memory->references;
-  mappings()[at] = {bytes, memory};
+  mappings()[at] = {bytes, memory, offset};
   Allocation made;
   made.base = at;
   made.size = bytes;

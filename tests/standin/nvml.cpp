@@ -36,6 +36,7 @@ Handle decode(void* handle) {
     out = {true, false, static_cast<unsigned>(number - 1), 0};
   } else if (number - kDevicesMax - 1 < shared->config.mig_count) {
     const auto mig = static_cast<unsigned>(number - kDevicesMax - 1);
+    if (shared->config.mig[mig].slices == 0) return out;
     out = {true, true, shared->config.mig[mig].device, mig};
   }
   return out;
@@ -311,9 +312,7 @@ NVML_API nvmlDeviceGetProcessUtilization(void* device,
 NVML_API nvmlDeviceGetMigMode(void* device, unsigned* current, unsigned* pending) {
   const Handle handle = decode(device);
   if (!handle.valid) return kInvalidArgument;
-  *current = 0;
-  for (unsigned i = 0; i < shared->config.mig_count; ++i)
-    if (shared->config.mig[i].device == handle.device) *current = 1;
+  *current = shared->config.mig_enabled >> handle.device & 1U;
   *pending = *current;
   return kSuccess;
 }
@@ -335,7 +334,8 @@ NVML_API nvmlDeviceGetMigDeviceHandleByIndex(void* device, unsigned index, void*
   const Handle handle = decode(device);
   if (!handle.valid || handle.is_mig) return kInvalidArgument;
   for (unsigned i = 0; i < shared->config.mig_count; ++i) {
-    if (shared->config.mig[i].device != handle.device || index-- != 0) continue;
+    const Config::Mig& mig = shared->config.mig[i];
+    if (mig.slices == 0 || mig.device != handle.device || index-- != 0) continue;
     *out = handle_of(kDevicesMax + i);
     return kSuccess;
   }

@@ -21,9 +21,10 @@ int main(int argc, char** argv) {
   const auto share = [&](std::uint32_t slot) {
     return static_cast<double>(busy_between(*state, 0, slot, from, until)) / static_cast<double>(window);
   };
-  std::printf("{\"busy\": %.5f, \"free\": %llu, \"processes\": [",
+  std::printf("{\"busy\": %.5f, \"free\": %llu, \"asked_most\": %llu, \"processes\": [",
               share(kNone),
-              static_cast<unsigned long long>(state->devices[0].free_bytes));
+              static_cast<unsigned long long>(state->devices[0].free_bytes),
+              static_cast<unsigned long long>(state->devices[0].asked_most));
   const char* separator = "";
   for (std::uint32_t index = 0; index < kSlotsMax; ++index) {
     const Slot& slot = state->slots[index];

@@ -69,6 +69,7 @@ void split(DeviceState& device, std::uint32_t index, std::uint64_t size) {
   tail.previous = index;
   tail.next = block.next;
   tail.holders = 0;
+  tail.asked = 0;
   if (block.next != kNone) device.blocks[block.next].previous = rest;
   block.next = rest;
   block.size = size;
@@ -80,6 +81,8 @@ void release(DeviceState& device, std::uint32_t index) {
   Block& block = device.blocks[index];
   block.state.store(BlockState::kFree);
   device.free_bytes += block.size;
+  device.asked_bytes -= block.asked;
+  block.asked = 0;
   if (const std::uint32_t after = block.next;
       after != kNone && device.blocks[after].state.load() == BlockState::kFree) {
     unlist_free(device, after);
@@ -98,6 +101,23 @@ void release(DeviceState& device, std::uint32_t index) {
     index = before;
   }
   list_free(device, index);
+}
+
+// `replacement` takes the place of `index` in VRAM.
+void stand_in_for(DeviceState& device, std::uint32_t index, std::uint32_t replacement) {
+  const Block& from = device.blocks[index];
+  Block& to = device.blocks[replacement];
+  to.offset = from.offset;
+  to.size = from.size;
+  to.asked = from.asked;
+  to.previous = from.previous;
+  to.next = from.next;
+  if (to.previous == kNone) {
+    device.first_block = replacement;
+  } else {
+    device.blocks[to.previous].next = replacement;
+  }
+  if (to.next != kNone) device.blocks[to.next].previous = replacement;
 }
 
 // The dead may have been between letting go and counting it: whoever is named holds, and nobody else does.
@@ -142,7 +162,9 @@ void rebuild_blocks(SharedState& state, unsigned number) {
   std::fill(std::begin(device.class_head), std::end(device.class_head), kNone);
   device.unused_head = kNone;
   for (std::uint32_t index = 0; index < device.blocks_touched; ++index)
-    if (device.blocks[index].state.load() != BlockState::kUsed) retire(device, index);
+    if (device.blocks[index].state.load() != BlockState::kUsed &&
+        device.blocks[index].state.load() != BlockState::kAway)
+      retire(device, index);
   device.free_bytes = 0;
   device.first_block = kNone;
   std::uint32_t previous = kNone;
@@ -170,6 +192,8 @@ void rebuild_blocks(SharedState& state, unsigned number) {
     position = device.blocks[index].offset + device.blocks[index].size;
   }
   fill_until(state.config.vram_bytes);
+  device.asked_bytes = 0;
+  for (const std::uint32_t index : used) device.asked_bytes += device.blocks[index].asked;
   for (std::uint32_t slot = 0; slot < kSlotsMax; ++slot) {
     if (state.slots[slot].used.load() == 0) continue;
     std::uint64_t held = 0;
@@ -197,6 +221,12 @@ std::uint32_t take_block(SharedState& state, unsigned number, std::uint64_t byte
   ++block.generation;
   block.state.store(BlockState::kUsed);
   device.free_bytes -= block.size;
+  block.asked = bytes;
+  device.asked_bytes += bytes;
+  if (device.asked_bytes > device.asked_most) {
+    reclaim_dead(state);  // A device takes the memory of the dead back at once.
+    device.asked_most = std::max(device.asked_most, device.asked_bytes);
+  }
   state.slots[slot].vram_bytes[number].fetch_add(block.size);
   return index;
 }
@@ -227,6 +257,29 @@ void drop_block(SharedState& state, unsigned number, std::uint32_t index, std::u
   if (--block.holders == 0) release(state.devices[number], index);
 }
 
+bool park_block(SharedState& state, unsigned number, std::uint32_t index) {
+  DeviceState& device = state.devices[number];
+  const std::uint32_t hole = unused_block(device);
+  if (hole == kNone) return false;
+  Block& block = device.blocks[index];
+  stand_in_for(device, index, hole);
+  block.state.store(BlockState::kAway);
+  state.slots[block.owner].vram_bytes[number].fetch_sub(block.size);
+  release(device, hole);
+  return true;
+}
+
+bool unpark_block(SharedState& state, unsigned number, std::uint32_t index) {
+  DeviceState& device = state.devices[number];
+  Block& block = device.blocks[index];
+  const std::uint32_t found = take_block(state, number, block.asked, block.owner);
+  if (found == kNone) return false;
+  stand_in_for(device, found, index);
+  block.state.store(BlockState::kUsed);
+  retire(device, found);
+  return true;
+}
+
 void reclaim_dead(SharedState& state) {
   for (std::uint32_t slot = 0; slot < kSlotsMax; ++slot) {
     if (state.slots[slot].used.load() == 0 || slot_alive(state, slot)) continue;
@@ -238,6 +291,9 @@ void reclaim_dead(SharedState& state) {
       for (std::uint32_t index = 0; index < device.blocks_touched; ++index)
         if (device.blocks[index].state.load() == BlockState::kUsed && device.blocks[index].owner == slot)
           drop_block(state, number, index, slot);
+      for (std::uint32_t index = 0; index < device.blocks_touched; ++index)
+        if (device.blocks[index].state.load() == BlockState::kAway && device.blocks[index].owner == slot)
+          retire(device, index);
     }
     state.slots[slot].used.store(0);
   }

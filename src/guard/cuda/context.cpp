@@ -52,6 +52,29 @@ void forget_freed() {
       [](const TableEntry& entry) { release(entry.device, entry.bytes); });
 }
 
+// What a context takes is known once one was made: from then on it is reserved first.
+template <class Ask, class Undo>
+Result make_context(const char* api, std::uint32_t device, Ask ask, Undo undo) {
+  if (device >= kDevicesMax) return ask();
+  Word64& typical = ledger_region()->devices[device].context_bytes;
+  const std::uint64_t guess = typical.load();
+  const std::uint64_t before = own_memory[device].load();
+  const VramAnswer answer = reserve(device, guess);
+  if (!answer.granted) {
+    log_refusal(api, device, guess, answer);
+    return kOutOfMemory;
+  }
+  own_memory[device].fetch_add(guess);
+  const Result outcome = ask();
+  const bool fits = settle_own_memory(api, device);
+  const std::uint64_t after = own_memory[device].load();
+  if (outcome == kSuccess && after > before && after - before > guess) typical.store(after - before);
+  if (outcome != kSuccess || fits) return outcome;
+  undo();
+  settle_own_memory(api, device);
+  return kOutOfMemory;
+}
+
 template <class Ask, class Undo>
 Result with_own_memory(const char* api, std::uint32_t device, Ask ask, Undo undo) {
   const Result outcome = ask();
@@ -69,7 +92,9 @@ bool refused() {
 
 bool settle_own_memory(const char* api, std::uint32_t device) {
   std::uint64_t reported = 0;
-  if (device >= kDevicesMax || !has_slot() || !reported_bytes(device, reported)) return true;
+  if (device >= kDevicesMax || !has_slot()) return true;
+  settle_pools();  // What pools gave back since must not be taken for memory of the driver's own.
+  if (!reported_bytes(device, reported)) return true;
   const std::uint64_t accounted = VramAccount(ledger_region(), device).used_by(session.slot.load());
   const std::uint64_t before = own_memory[device].load();
   const std::uint64_t asked = accounted > before ? accounted - before : 0;
@@ -105,7 +130,7 @@ GUARD_EXPORT Result cuInit(unsigned flags) {
 #define GUARD_CONTEXT(name, parameters, arguments, device)                             \
   GUARD_EXPORT Result name parameters {                                                \
     if (refused()) return kNoDevice;                                                   \
-    return with_own_memory(                                                            \
+    return make_context(                                                               \
         #name,                                                                         \
         static_cast<std::uint32_t>(device),                                            \
         [&] { return REAL(name) arguments; },                                          \
@@ -127,7 +152,7 @@ GUARD_CONTEXT(cuCtxCreate_v4,
 
 GUARD_EXPORT Result cuDevicePrimaryCtxRetain(Context* out, Device device) {
   if (refused()) return kNoDevice;
-  return with_own_memory(
+  return make_context(
       "cuDevicePrimaryCtxRetain",
       static_cast<std::uint32_t>(device),
       [&] { return REAL(cuDevicePrimaryCtxRetain)(out, device); },
@@ -137,7 +162,7 @@ GUARD_EXPORT Result cuDevicePrimaryCtxRetain(Context* out, Device device) {
 }
 GUARD_EXPORT Result cuGreenCtxCreate(void** out, void* description, Device device, unsigned flags) {
   if (refused()) return kNoDevice;
-  return with_own_memory(
+  return make_context(
       "cuGreenCtxCreate",
       static_cast<std::uint32_t>(device),
       [&] { return REAL(cuGreenCtxCreate)(out, description, device, flags); },

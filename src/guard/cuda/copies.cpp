@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "guard/cuda/copy_rate.hpp"
 #include "guard/cuda/launch.hpp"
 
 namespace tranche::guard::cuda {
@@ -10,14 +11,7 @@ namespace {
 
 enum class Route { kHost, kDevice };
 
-constexpr char kMark[8] = {};  // Addresses that stand for "a copy" and "a memset" among kernels.
 constexpr std::uint64_t kSmallCopy = 64ULL << 10;
-
-// The work is on the compute engine and its length goes with its size.
-template <class Ask>
-Result device_work(int kind, std::uint64_t bytes, Stream stream, StreamKind streams, Ask ask) {
-  return launch(kernel_key(&kMark[kind], bytes, 0), stream, streams, ask);
-}
 
 template <class Ask>
 Result host_copy(std::uint64_t bytes, Stream stream, StreamKind streams, Ask ask) {
@@ -25,7 +19,12 @@ Result host_copy(std::uint64_t bytes, Stream stream, StreamKind streams, Ask ask
       is_capturing(stream, streams == StreamKind::kPerThread))
     return ask();
   const CopyTicket ticket = before_copy(current_device(), bytes);
-  return ticket.ended ? kLaunchTimeout : ask();
+  if (ticket.ended) return kLaunchTimeout;
+  const Stream where = explicit_stream(stream, streams);
+  const bool sampled = begin_copy_sample(bytes, where);
+  const Result outcome = ask();
+  if (sampled) end_copy_sample(where, outcome);
+  return outcome;
 }
 
 // A large copy cannot be interrupted, so while others share the device it goes in pieces.
@@ -43,7 +42,7 @@ Result host_copy_in_pieces(std::uint64_t bytes, Stream stream, StreamKind stream
 template <class Ask>
 Result routed(Route route, std::uint64_t bytes, Stream stream, StreamKind streams, Ask ask) {
   return route == Route::kHost ? host_copy(bytes, stream, streams, ask)
-                               : device_work(0, bytes, stream, streams, ask);
+                               : device_work(DeviceWork::kCopy, bytes, stream, streams, ask);
 }
 
 // Where does a copy between two unified addresses run? Small ones are not worth the question.
@@ -329,11 +328,13 @@ GUARD_COPY_TWO(cuMemBatchDecompressAsync,
 // Memsets.
 #define GUARD_SET(name, suffix, stream, bytes, parameters, arguments)                                \
   GUARD_EXPORT Result name parameters {                                                              \
-    return device_work(1, bytes, stream, StreamKind::kLegacy, [&] { return REAL(name) arguments; }); \
+    return device_work(                                                                              \
+        DeviceWork::kSet, bytes, stream, StreamKind::kLegacy, [&] { return REAL(name) arguments; }); \
   }                                                                                                  \
   GUARD_EXPORT Result name##suffix parameters {                                                      \
-    return device_work(                                                                              \
-        1, bytes, stream, StreamKind::kPerThread, [&] { return REAL(name##suffix) arguments; });     \
+    return device_work(DeviceWork::kSet, bytes, stream, StreamKind::kPerThread, [&] {                \
+      return REAL(name##suffix) arguments;                                                           \
+    });                                                                                              \
   }
 GUARD_SET(cuMemsetD8_v2, _ptds, nullptr, n, (Pointer to, unsigned char v, std::size_t n), (to, v, n))
 GUARD_SET(

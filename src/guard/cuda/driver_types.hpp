@@ -74,12 +74,22 @@ static_assert(offsetof(Copy2D, target_type) == 72 && offsetof(Copy2D, width_byte
 struct Copy3D {
   std::size_t source[4];
   int source_type;
-  std::uint64_t middle[10];
+  const void* source_host;
+  Pointer source_device;
+  void* source_array;
+  void* reserved0;
+  std::size_t source_pitch, source_height;
+  std::size_t target_x, target_y, target_z, target_level;
   int target_type;
-  std::uint64_t rest[6];
+  void* target_host;
+  Pointer target_device;
+  void* target_array;
+  void* reserved1;
+  std::size_t target_pitch, target_height;
   std::size_t width_bytes, height, depth;
 };
-static_assert(offsetof(Copy3D, target_type) == 120 && offsetof(Copy3D, width_bytes) == 176 &&
+static_assert(offsetof(Copy3D, source_pitch) == 72 && offsetof(Copy3D, target_type) == 120 &&
+              offsetof(Copy3D, target_array) == 144 && offsetof(Copy3D, width_bytes) == 176 &&
               sizeof(Copy3D) == 200);
 
 struct Copy3DPeer {

@@ -4,6 +4,10 @@
 
 #include <type_traits>
 
+namespace tranche::guard::cuda {
+const char device_work_marks[8] = {};
+}  // namespace tranche::guard::cuda
+
 using namespace tranche::guard;        // NOLINT: this file is the border between two name spaces.
 using namespace tranche::guard::cuda;  // NOLINT
 using Result = tranche::guard::cuda::Result;

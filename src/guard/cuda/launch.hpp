@@ -37,6 +37,16 @@ inline Result launch(std::uint64_t key, Stream stream, StreamKind kind, Ask ask)
   return launch_slowly(key, stream, kind, ask);
 }
 
+// Copies inside the device and memsets: on the compute engine, and their length goes with their size.
+enum class DeviceWork : std::uint32_t { kCopy, kSet };
+extern const char device_work_marks[8];
+
+template <class Ask>
+Result device_work(DeviceWork kind, std::uint64_t bytes, Stream stream, StreamKind streams, Ask ask) {
+  const void* mark = &device_work_marks[static_cast<std::uint32_t>(kind)];
+  return launch(kernel_key(mark, bytes, 0), stream, streams, ask);
+}
+
 inline std::uint64_t grid_key(const void* function, const unsigned* grid, const unsigned* block) {
   return kernel_key(function,
                     std::uint64_t{grid[0]} * 0x100000001b3ULL + std::uint64_t{grid[1]} * 0x10001ULL + grid[2],

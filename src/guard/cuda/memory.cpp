@@ -2,7 +2,7 @@
 // Linear memory: plain, pitched, managed, stream-ordered, shared between processes.
 #include <type_traits>
 
-#include "guard/cuda/objects.hpp"
+#include "guard/cuda/launch.hpp"
 
 namespace tranche::guard::cuda {
 
@@ -18,49 +18,19 @@ void clean_new_on(std::uint32_t device, Pointer pointer, std::uint64_t bytes, St
   if (auto* set = DRIVER(cuMemsetD8Async, Result(Pointer, unsigned char, std::size_t, Stream)))
     set(pointer, 0, bytes, stream);
 }
+// Work on the device like any other: whoever frees in a loop pays for it.
 void clean_old(std::uint32_t device, Pointer pointer, std::uint64_t bytes) {
   if (!must_zero_on_free(device)) return;
-  if (auto* set = DRIVER(cuMemsetD8_v2, Result(Pointer, unsigned char, std::size_t))) set(pointer, 0, bytes);
+  auto* set = DRIVER(cuMemsetD8_v2, Result(Pointer, unsigned char, std::size_t));
+  const auto zero = [&] { return set == nullptr ? kNotSupported : set(pointer, 0, bytes); };
+  if (device_work(DeviceWork::kSet, bytes, nullptr, StreamKind::kLegacy, zero) != kSuccess)
+    report_dirty(device, bytes);
 }
 
 namespace {
 
 void remember(Pointer pointer, std::uint64_t bytes, std::uint32_t device, Kind kind) {
   memory_table.insert({pointer, bytes, device, kind, 1, 0});
-}
-
-// Stream-ordered allocation; inside a capture it becomes a node of the graph and is charged when that runs.
-template <class Ask>
-Result allocate_on_stream(
-    const char* api, Pointer* out, std::size_t bytes, Stream stream, bool per_thread, Ask ask) {
-  if (is_capturing(stream, per_thread)) {
-    const Result outcome = ask();
-    if (outcome == kSuccess) note_captured_bytes(bytes);
-    return outcome;
-  }
-  const std::uint32_t device = current_device();
-  const Result outcome = allocate(api, device, bytes, ask);
-  if (outcome == kSuccess && out != nullptr) {
-    remember(*out, bytes, device, kPlain);
-    clean_new_on(device, *out, bytes, stream == nullptr && per_thread ? kPerThreadStream : stream);
-  }
-  return outcome;
-}
-
-template <class Ask>
-Result free_on_stream(Pointer pointer, Stream stream, bool per_thread, Ask ask) {
-  TableEntry entry;
-  const bool capturing = is_capturing(stream, per_thread);
-  const bool ours = !capturing && memory_table.remove(pointer, entry);
-  if (ours && must_zero_on_free(entry.device)) {
-    auto* set = DRIVER(cuMemsetD8Async, Result(Pointer, unsigned char, std::size_t, Stream));
-    if (set != nullptr)
-      set(pointer, 0, entry.bytes, stream == nullptr && per_thread ? kPerThreadStream : stream);
-  }
-  const Result outcome = ask();
-  if (ours && outcome == kSuccess) release(entry.device, entry.bytes);
-  if (ours && outcome != kSuccess) memory_table.insert(entry);
-  return outcome;
 }
 
 // Memory that another process made and we now keep alive as well.
@@ -102,7 +72,7 @@ GUARD_EXPORT Result cuMemFree_v2(Pointer pointer) {
   const bool ours = memory_table.remove(pointer, entry);
   if (ours) clean_old(entry.device, pointer, entry.bytes);
   const Result outcome = REAL(cuMemFree_v2)(pointer);
-  if (ours && outcome == kSuccess) release(entry.device, entry.bytes);
+  if (ours && outcome == kSuccess) uncharge_pointer(entry);
   if (ours && outcome != kSuccess) memory_table.insert(entry);
   return outcome;
 }
@@ -138,42 +108,11 @@ GUARD_EXPORT Result cuMemAllocManaged(Pointer* out, std::size_t bytes, unsigned 
   const std::uint32_t device = current_device();
   const Result outcome = allocate(
       "cuMemAllocManaged", device, bytes, [&] { return REAL(cuMemAllocManaged)(out, bytes, flags); });
-  if (outcome == kSuccess) remember(*out, bytes, device, kPlain);
+  if (outcome == kSuccess) {
+    remember(*out, bytes, device, kPlain);
+    clean_new(device, *out, bytes);
+  }
   return outcome;
-}
-
-GUARD_EXPORT Result cuMemAllocAsync(Pointer* out, std::size_t bytes, Stream stream) {
-  return allocate_on_stream("cuMemAllocAsync", out, bytes, stream, false, [&] {
-    return REAL(cuMemAllocAsync)(out, bytes, stream);
-  });
-}
-GUARD_EXPORT Result cuMemAllocAsync_ptsz(Pointer* out, std::size_t bytes, Stream stream) {
-  return allocate_on_stream("cuMemAllocAsync", out, bytes, stream, true, [&] {
-    return REAL(cuMemAllocAsync_ptsz)(out, bytes, stream);
-  });
-}
-GUARD_EXPORT Result cuMemAllocFromPoolAsync(Pointer* out, std::size_t bytes, void* pool, Stream stream) {
-  return allocate_on_stream("cuMemAllocFromPoolAsync", out, bytes, stream, false, [&] {
-    return REAL(cuMemAllocFromPoolAsync)(out, bytes, pool, stream);
-  });
-}
-GUARD_EXPORT Result cuMemAllocFromPoolAsync_ptsz(Pointer* out, std::size_t bytes, void* pool, Stream stream) {
-  return allocate_on_stream("cuMemAllocFromPoolAsync", out, bytes, stream, true, [&] {
-    return REAL(cuMemAllocFromPoolAsync_ptsz)(out, bytes, pool, stream);
-  });
-}
-GUARD_EXPORT Result cuMemFreeAsync(Pointer pointer, Stream stream) {
-  return free_on_stream(pointer, stream, false, [&] { return REAL(cuMemFreeAsync)(pointer, stream); });
-}
-GUARD_EXPORT Result cuMemFreeAsync_ptsz(Pointer pointer, Stream stream) {
-  return free_on_stream(pointer, stream, true, [&] { return REAL(cuMemFreeAsync_ptsz)(pointer, stream); });
-}
-
-// A pool that keeps freed memory would hold what the account believes free, so it may keep none.
-GUARD_EXPORT Result cuMemPoolSetAttribute(void* pool, int attribute, void* value) {
-  std::uint64_t nothing = 0;
-  if (attribute == kPoolReleaseThreshold && value != nullptr) value = &nothing;
-  return REAL(cuMemPoolSetAttribute)(pool, attribute, value);
 }
 
 GUARD_EXPORT Result cuMemPoolImportPointer(Pointer* out, void* pool, void* data) {

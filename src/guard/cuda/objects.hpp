@@ -12,6 +12,7 @@ enum Kind : std::uint32_t {
   kPhysical,  // cuMemCreate and imported handles
   kMapping,   // cuMemMap: address -> handle in `bytes`
   kImported,  // IPC, external memory, pool pointers
+  kPooled,    // Stream-ordered memory: `references` says which pool, and the pool is what is charged.
   kArray,
   kGraph,      // graph -> bytes of its allocation nodes
   kGraphExec,  // executable graph -> bytes; references: 1 when charged
@@ -24,11 +25,18 @@ inline std::uint64_t key_of(const void* object) {
   return reinterpret_cast<std::uintptr_t>(object);
 }
 
+// A pointer was freed: what it stood for is no longer charged.
+void uncharge_pointer(const TableEntry& entry);
+// Brings the account of every pool in line with what it holds. True when something came back.
+bool settle_pools();
+
 // Reserves, asks the driver, remembers; gives back when the driver says no. `ask` returns the driver's
 // result.
 template <class Ask>
 Result allocate(const char* api, std::uint32_t device, std::uint64_t bytes, Ask ask) {
-  const VramAnswer answer = reserve(device, bytes);
+  VramAnswer answer = reserve(device, bytes);
+  if (!answer.granted && settle_pools())
+    answer = reserve(device, bytes);  // Pools keep what they were given back.
   if (!answer.granted) {
     log_refusal(api, device, bytes, answer);
     return kOutOfMemory;
@@ -42,6 +50,10 @@ Result allocate(const char* api, std::uint32_t device, std::uint64_t bytes, Ask 
 void clean_new(std::uint32_t device, Pointer pointer, std::uint64_t bytes);
 void clean_new_on(std::uint32_t device, Pointer pointer, std::uint64_t bytes, Stream stream);
 void clean_old(std::uint32_t device, Pointer pointer, std::uint64_t bytes);
+// Arrays have no addresses: zeros are copied into them. `levels` is zero for an array without mipmaps.
+void clean_new_array(std::uint32_t device, void* array, unsigned levels);
+void clean_old_array(std::uint32_t device, void* array, unsigned levels, std::uint64_t bytes);
+std::uint64_t element_bytes(int format, unsigned channels);
 
 // Streams of this process that are being captured now: nothing may be recorded, queried or waited for.
 extern std::atomic<std::uint32_t> captures_active;

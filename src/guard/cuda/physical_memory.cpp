@@ -20,24 +20,6 @@ void drop_if_unused(Handle handle) {
   if (unused && object_table.remove(handle, entry)) release(entry.device, entry.bytes);
 }
 
-std::uint64_t element_bytes(int format, unsigned channels) {
-  switch (format) {
-    case 0x01:
-    case 0x08:
-      return channels;
-    case 0x02:
-    case 0x09:
-    case 0x10:
-      return 2ULL * channels;
-    case 0x03:
-    case 0x0a:
-    case 0x20:
-      return 4ULL * channels;
-    default:
-      return 16;  // Packed, planar and compressed formats: never more, put right by the driver's own figure.
-  }
-}
-
 bool array_bytes(const Array3DDescriptor& array, std::uint64_t& bytes) {
   bytes = element_bytes(array.format, array.channels);
   return !__builtin_mul_overflow(bytes, array.width, &bytes) &&
@@ -46,8 +28,12 @@ bool array_bytes(const Array3DDescriptor& array, std::uint64_t& bytes) {
 }
 
 // The driver knows what an array really takes; the account follows it. False: over the limit.
-bool settle_array(
-    const char* api, void* array, std::uint32_t device, std::uint64_t guess, std::uint64_t real_bytes) {
+bool settle_array(const char* api,
+                  void* array,
+                  std::uint32_t device,
+                  std::uint64_t guess,
+                  std::uint64_t real_bytes,
+                  unsigned levels = 0) {
   if (real_bytes == 0) real_bytes = guess;
   if (real_bytes > guess) {
     const VramAnswer more = reserve(device, real_bytes - guess);
@@ -59,7 +45,8 @@ bool settle_array(
   } else {
     release(device, guess - real_bytes);
   }
-  object_table.insert({key_of(array), real_bytes, device, kArray, 1, 0});
+  object_table.insert({key_of(array), real_bytes, device, kArray, 1, levels});
+  clean_new_array(device, array, levels);
   return true;
 }
 
@@ -119,7 +106,8 @@ GUARD_EXPORT Result cuMemImportFromShareableHandle(Handle* out, void* os_handle,
     ++entry.references;
     known = true;
   });
-  if (!known) object_table.insert({*out, 0, current_device(), kPhysical, 1, 0});  // Sized when it is mapped.
+  // Sized when it is mapped; its contents are somebody's.
+  if (!known) object_table.insert({*out, 0, current_device(), kPhysical, 1, 0, 1});
   return outcome;
 }
 
@@ -143,6 +131,29 @@ cuMemMap(Pointer pointer, std::size_t bytes, std::size_t offset, Handle handle, 
   if (outcome == kSuccess) {
     object_table.update(handle, [](TableEntry& entry) { ++entry.mappings; });
     memory_table.insert({pointer, handle, device, kMapping, static_cast<std::uint32_t>(bytes >> 12), 0});
+  }
+  return outcome;
+}
+
+// Memory can be written only from here on: the first to get access zeroes it, where that is asked for.
+GUARD_EXPORT Result cuMemSetAccess(Pointer pointer,
+                                   std::size_t bytes,
+                                   const void* access,
+                                   std::size_t count) {
+  const Result outcome = REAL(cuMemSetAccess)(pointer, bytes, access, count);
+  if (outcome != kSuccess || !must_zero_on_alloc(current_device())) return outcome;
+  for (Pointer at = pointer; at < pointer + bytes;) {
+    TableEntry mapping;
+    bool dirty = false;
+    if (!memory_table.update(at, [&](TableEntry& each) { mapping = each; }) || mapping.kind != kMapping)
+      break;
+    object_table.update(mapping.bytes, [&](TableEntry& object) {
+      dirty = object.clean == 0 && object.mappings == 1;
+      object.clean = 1;
+    });
+    const std::uint64_t length = std::uint64_t{mapping.references} << 12;
+    if (dirty) clean_new(mapping.device, at, length);
+    at += length;
   }
   return outcome;
 }
@@ -193,6 +204,9 @@ GUARD_EXPORT Result cuArray3DCreate_v2(void** out, const Array3DDescriptor* arra
 }
 
 GUARD_EXPORT Result cuArrayDestroy(void* array) {
+  TableEntry known;
+  if (object_table.update(key_of(array), [&](TableEntry& each) { known = each; }))
+    clean_old_array(known.device, array, 0, known.bytes);
   const Result outcome = REAL(cuArrayDestroy)(array);
   TableEntry entry;
   if (outcome == kSuccess && object_table.remove(key_of(array), entry)) release(entry.device, entry.bytes);
@@ -209,13 +223,17 @@ GUARD_EXPORT Result cuMipmappedArrayCreate(void** out, const Array3DDescriptor* 
     return REAL(cuMipmappedArrayCreate)(out, array, levels);
   });
   if (outcome != kSuccess ||
-      settle_array("cuMipmappedArrayCreate", *out, device, guess, required_mipmap_bytes(*out, device)))
+      settle_array(
+          "cuMipmappedArrayCreate", *out, device, guess, required_mipmap_bytes(*out, device), levels))
     return outcome;
   if (auto* destroy = DRIVER(cuMipmappedArrayDestroy, Result(void*))) destroy(*out);
   return kOutOfMemory;
 }
 
 GUARD_EXPORT Result cuMipmappedArrayDestroy(void* array) {
+  TableEntry known;
+  if (object_table.update(key_of(array), [&](TableEntry& each) { known = each; }))
+    clean_old_array(known.device, array, known.mappings, known.bytes);
   const Result outcome = REAL(cuMipmappedArrayDestroy)(array);
   TableEntry entry;
   if (outcome == kSuccess && object_table.remove(key_of(array), entry)) release(entry.device, entry.bytes);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocates and frees at random through every path: --seconds 5 --seed 1 --max-mib 64 --live 32 --paths all
 // or a comma list of plain,pitch,managed,async,pool,vmm,array,array3d,mipmap,graph,module. Prints what it did
-// and what it still holds (it frees all at the end unless --keep 1).
+// and what it still holds (it frees all at the end unless --keep 1). --start-ns (CLOCK_MONOTONIC)
+// --announce 1 prints a line when it begins.
 #include "client.h"
 
 enum Path { PLAIN, PITCH, MANAGED, ASYNC, POOL, VMM, ARRAY, ARRAY3D, MIPMAP, GRAPH, MODULE, PATHS };
@@ -163,6 +164,11 @@ int main(int argc, char** argv) {
   CHECK(cuMemPoolCreate(&pool, &properties));
   struct Holding* holdings = calloc(live, sizeof *holdings);
   uint64_t taken[PATHS] = {0}, refused = 0;
+  if (number_argument(argc, argv, "announce", 0) != 0) {
+    printf("ready\n");
+    fflush(stdout);
+  }
+  sleep_to((uint64_t)number_argument(argc, argv, "start-ns", 0));
   const uint64_t until = clock_ns() + (uint64_t)(number_argument(argc, argv, "seconds", 5) * 1e9);
   while (clock_ns() < until) {
     struct Holding* h = &holdings[next_random() % live];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tenant that keeps the device full: --kernel 2ms --path plain|ex|cooperative|grid|graph|ptsz --stream
 // own|null|legacy|per-thread --lookup plt|dlsym|procaddress --in-flight 16 --seconds 10 --grid 1024 --nodes 1
-// --start-ns (CLOCK_MONOTONIC) --lead-seconds 0. Prints how many kernels ended inside the window, by its own
-// events.
+// --start-ns (CLOCK_MONOTONIC) --lead-seconds 0. Prints how many kernels ended inside the window, and in each
+// second of it, by its own events.
 #include "client.h"
 
 typedef CUresult (*LaunchKernel)(CUfunction,
@@ -107,24 +107,29 @@ int main(int argc, char** argv) {
   sleep_to(start);
   const uint64_t from = start + (uint64_t)(number_argument(argc, argv, "lead-seconds", 0) * 1e9);
   const uint64_t until = from + (uint64_t)(number_argument(argc, argv, "seconds", 10) * 1e9);
-  uint64_t launched = 0, ended_inside = 0, now = 0;
+  uint64_t launched = 0, ended_inside = 0, now = 0, windows[64] = {0};
   while ((now = clock_ns()) < until) {
     if (launched >= in_flight) {
       CHECK(cuEventSynchronize(events[launched % in_flight]));
       now = clock_ns();
-      if (now >= from && now < until) ended_inside += tenant.kernels_per_launch;
+      if (now >= from && now < until) {
+        ended_inside += tenant.kernels_per_launch;
+        windows[(now - from) / 1000000000ull % 64] += tenant.kernels_per_launch;
+      }
     }
     launch_once(&tenant);
     CHECK(cuEventRecord(events[launched % in_flight], event_stream));
     ++launched;
   }
-  printf(
-      "{\"kernels\": %llu, \"launched\": %llu, \"seconds\": %.6f, \"from_ns\": %llu, \"until_ns\": %llu}\n",
-      (unsigned long long)ended_inside,
-      (unsigned long long)launched,
-      (double)(until - from) / 1e9,
-      (unsigned long long)from,
-      (unsigned long long)until);
+  printf("{\"kernels\": %llu, \"launched\": %llu, \"seconds\": %.6f, \"from_ns\": %llu, \"until_ns\": %llu",
+         (unsigned long long)ended_inside,
+         (unsigned long long)launched,
+         (double)(until - from) / 1e9,
+         (unsigned long long)from,
+         (unsigned long long)until);
+  for (uint64_t i = 0; i < 64 && i < (until - from) / 1000000000ull; ++i)
+    printf(", \"window_%llu\": %llu", (unsigned long long)i, (unsigned long long)windows[i]);
+  printf("}\n");
   fflush(stdout);
   _exit(0);
 }

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <csignal>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+
+#include "agent/agent_send.hpp"
+#include "agent/cgroup_files.hpp"
+#include "agent/files.hpp"
+
+namespace tranche::agent {
+namespace {
+
+std::filesystem::path prepared(const std::filesystem::path& data) {
+  std::filesystem::create_directories(data);
+  make_folder(data / "leases", 0711);
+  make_folder(data / "checkpoints", 0711);
+  make_folder(data / "broker", 0711);
+  return data;
+}
+
+}  // namespace
+
+Agent::Agent(AgentOptions options,
+             Identity identity,
+             std::vector<std::unique_ptr<gpu::DevicePort>> ports,
+             Spawner* spawner,
+             const ShimWorld* world,
+             std::unique_ptr<Scrubber> scrubber)
+    : options_(std::move(options)),
+      identity_(std::move(identity)),
+      ports_(std::move(ports)),
+      spawner_(spawner),
+      world_(world),
+      scrubber_(std::move(scrubber)),
+      spool_(prepared(options_.rules.data) / "spool"),
+      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      notes_(bind_datagrams(options_.rules.data.string(), kAgentSocket)) {
+  boot_id_ = get_control("/proc/sys/kernel/random/boot_id");
+  while (!boot_id_.empty() && boot_id_.back() == '\n') boot_id_.pop_back();
+  discover();
+  if (!options_.simulated) {
+    home_ = std::make_unique<SandboxHome>(options_.rules.data / "sandbox", options_.guard_library);
+    guard_ = std::make_unique<GuardTenants>(options_.rules.data / "broker", options_.program);
+    for (const std::string& shortcoming : world_->cgroups->shortcomings()) options_.log(shortcoming);
+  }
+  sessions_ = std::make_unique<Sessions>(
+      Sessions::Out{.data = [this](const wire::SessionData& data) { send_now(data); },
+                    .end = [this](const wire::SessionEnd& end) { send_now(end); }});
+  adopt_all();
+  LinkCallbacks callbacks;
+  callbacks.on_open = [this] {
+    const std::lock_guard lock(inbox_.mutex);
+    inbox_.opened = true;
+    ::eventfd_write(bell_.get(), 1);
+  };
+  callbacks.on_frame = [this](std::string frame) {
+    const std::lock_guard lock(inbox_.mutex);
+    inbox_.frames.push_back(std::move(frame));
+    ::eventfd_write(bell_.get(), 1);
+  };
+  callbacks.on_close = [this](const std::string& why) {
+    const std::lock_guard lock(inbox_.mutex);
+    inbox_.closings.push_back(why);
+    ::eventfd_write(bell_.get(), 1);
+  };
+  const auto where = [this] {
+    const std::lock_guard lock(identity_mutex_);
+    return client_options(identity_);
+  };
+  link_ = std::make_unique<Link>(where, std::move(callbacks), LinkOptions{.seed = boot_time()});
+}
+
+Agent::~Agent() {
+  link_->close("");
+}
+
+void Agent::discover() {
+  for (const auto& port : ports_)
+    for (wire::DeviceFacts& facts : port->discover()) devices_.push_back({std::move(facts), port.get()});
+  for (const Device& device : devices_)
+    options_.log("device " + device.facts.uuid + " " + device.facts.name + " through " + device.port->name() +
+                 (device.facts.simulated ? " SIMULATED" : ""));
+}
+
+// Leases that an earlier agent left: those whose supervisor lives go on, the others are told about.
+void Agent::adopt_all() {
+  const std::filesystem::path marker = options_.rules.data / "boot_id";
+  const bool same_boot = read_whole(marker).value_or("") == boot_id_;
+  for (const auto& entry : std::filesystem::directory_iterator(options_.rules.data / "leases")) {
+    auto folder = LeaseFolder::open(entry.path());
+    if (!folder) {
+      remove_tree(entry.path());
+      continue;
+    }
+    const LeaseId lease = folder->grant.lease;
+    Job& job = jobs_.emplace(lease, std::move(*folder)).first->second;
+    LeasePage& page = job.folder.page();
+    page.bell = 0;
+    for (std::uint32_t stream = 0; stream < kStreams; ++stream) job.sent[stream] = page.acknowledged[stream];
+    const BootTime expires = same_boot ? page.expires_at.load() : 0;
+    table_.adopt(lease, job.folder.grant.epoch, expires);
+    if (!same_boot && !is_over(phase_of(page))) {
+      table_.end(lease);
+      report(job, wire::LeaseState::kLost, "the machine was started anew");
+      page.settled = 1;
+      page.phase = static_cast<std::uint32_t>(JobPhase::kEnded);
+      continue;
+    }
+    adopt(job);
+  }
+  write_whole(marker, boot_id_, 0600);
+}
+
+void Agent::adopt(Job& job) {
+  LeasePage& page = job.folder.page();
+  for (const wire::SliceGrant& slice : job.folder.grant.slices)
+    for (std::uint32_t i = 0; i < devices_.size(); ++i)
+      if (devices_[i].facts.uuid == slice.uuid) job.physical.push_back(i);
+  if (page.settled != 0) {
+    table_.end(job.folder.grant.lease);
+    job.settled_at = boot_time();
+    return;
+  }
+  if (options_.simulated) {
+    start_simulated(job);
+    return;
+  }
+  if (!is_over(phase_of(page))) {
+    const int pid = static_cast<int>(page.supervisor.load());
+    const bool alive = pid > 0 && process_start(pid) == page.supervisor_start.load();
+    if (alive) job.supervisor.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (alive && guard_ && job.physical.size() == job.folder.grant.slices.size() && !job.physical.empty()) {
+      try {
+        guard_->open(job.folder.grant, job.physical);
+      } catch (const std::exception& error) { options_.log(error.what()); }
+    }
+    if (!alive && !is_over(phase_of(page))) bury(job);
+    if (page.running_since != 0) job.meter_next = boot_time() + nanoseconds(options_.meter_every);
+    options_.log("adopted " + text(job.folder.grant.lease));
+  }
+  look(job);
+}
+
+void Agent::run() {
+  link_->start();
+  while (!stopping_) turn();
+  depart();
+}
+
+void Agent::stop() {
+  stopping_ = true;
+  ::eventfd_write(bell_.get(), 1);
+}
+
+void Agent::turn() {
+  std::vector<pollfd> sources{{bell_.get(), POLLIN, 0}, {notes_.get(), POLLIN, 0}};
+  sessions_->add_sources(sources);
+  const std::size_t first = sources.size();
+  std::vector<LeaseId> watched;
+  for (const auto& [lease, job] : jobs_) {
+    if (!job.supervisor.open()) continue;
+    sources.push_back({job.supervisor.get(), POLLIN, 0});
+    watched.push_back(lease);
+  }
+  ::poll(sources.data(), sources.size(), wait_milliseconds());
+  if (sources[0].revents != 0) take_inbox();
+  if (sources[1].revents != 0) take_notes();
+  for (std::size_t i = 2; i < first; ++i)
+    if (sources[i].revents != 0) sessions_->serve(sources[i]);
+  for (std::size_t i = first; i < sources.size(); ++i) {
+    if (sources[i].revents == 0) continue;
+    Job* job = job_of(watched[i - first]);
+    if (job == nullptr) continue;
+    job->supervisor.reset();
+    if (!is_over(phase_of(job->folder.page()))) bury(*job);
+    look(*job);
+  }
+  check_time();
+}
+
+void Agent::take_inbox() {
+  std::uint64_t rings = 0;
+  ::eventfd_read(bell_.get(), &rings);
+  std::vector<std::string> frames, closings;
+  bool is_open = false;
+  {
+    const std::lock_guard lock(inbox_.mutex);
+    frames.swap(inbox_.frames);
+    closings.swap(inbox_.closings);
+    is_open = std::exchange(inbox_.opened, false);
+  }
+  // A link that broke and opened since: what came before belongs to the old one, and is taken in as well.
+  for (const std::string& why : closings) broken(why);
+  if (is_open) opened();
+  for (const std::string& frame : frames) take_frame(frame);
+}
+
+void Agent::take_notes() {
+  ShimNote note;
+  while (receive_datagram(notes_.get(), &note, sizeof note)) {
+    if (note.kind == NoteKind::kSessionEnd) {
+      sessions_->ended(note);
+      continue;
+    }
+    if (Job* job = job_of({note.lease})) look(*job);
+  }
+}
+
+void Agent::check_time() {
+  const BootTime now = boot_time();
+  for (const LeaseId lease : table_.expired(now)) {
+    Job* job = job_of(lease);
+    if (job == nullptr || is_over(phase_of(job->folder.page()))) {
+      table_.end(lease);
+      continue;
+    }
+    // The supervisor sees the same clock by itself; this is for one that missed it, and for simulated jobs.
+    table_.revoke(lease, now + nanoseconds(std::chrono::seconds(5)));
+    order(*job,
+          {.kind = OrderKind::kKill, .reason = static_cast<std::uint32_t>(wire::EndReason::kLeaseExpired)});
+  }
+  std::vector<LeaseId> done;
+  for (auto& [lease, job] : jobs_) {
+    if (job.simulated_end != 0) step_simulated(job, now);
+    if (job.unheard) order(job, ShimOrder(*job.unheard));
+    if (job.meter_next != 0 && now >= job.meter_next) {
+      meter(job, wall_time());
+      job.meter_next = now + nanoseconds(options_.meter_every);
+    }
+    if (forgettable(job, now)) done.push_back(lease);
+  }
+  for (const LeaseId lease : done) {
+    jobs_.at(lease).folder.forget();
+    jobs_.erase(lease);
+  }
+  if (welcomed_ && now >= beat_next_) beat();
+  if (now >= sync_next_) {
+    spool_.sync();
+    sync_next_ = now + nanoseconds(std::chrono::seconds(2));
+  }
+}
+
+int Agent::wait_milliseconds() const {
+  const BootTime now = boot_time();
+  BootTime next = now + nanoseconds(std::chrono::seconds(2));
+  if (welcomed_) next = std::min(next, beat_next_);
+  if (const auto expiry = table_.next_expiry()) next = std::min(next, *expiry);
+  for (const auto& [lease, job] : jobs_) {
+    if (job.simulated_end != 0 && phase_of(job.folder.page()) != JobPhase::kPaused)
+      next = std::min(next, job.simulated_end);
+    if (job.unheard) next = std::min(next, now + nanoseconds(std::chrono::milliseconds(2)));
+    if (job.meter_next != 0) next = std::min(next, job.meter_next);
+  }
+  return next <= now ? 0 : static_cast<int>((next - now) / 1'000'000U) + 1;
+}
+
+// Jobs stay with their supervisors, for the next agent; or end, when the operator said so.
+void Agent::depart() {
+  if (options_.end_jobs_on_exit) {
+    const auto any_runs = [this] {
+      return std::any_of(jobs_.begin(), jobs_.end(), [](const auto& job) {
+        return !is_over(phase_of(job.second.folder.page()));
+      });
+    };
+    for (auto& [lease, job] : jobs_)
+      order(job,
+            {.kind = OrderKind::kStop,
+             .reason = static_cast<std::uint32_t>(wire::EndReason::kStopped),
+             .grace_ns = nanoseconds(std::chrono::seconds(10))});
+    const BootTime patience = boot_time() + nanoseconds(std::chrono::seconds(30));
+    while (any_runs() && boot_time() < patience) turn();
+  }
+  send_now(wire::Parting{.reason = "shutdown", .message = "the agent ends"});
+  spool_.sync();
+  link_->close("shutdown");
+}
+
+Agent::Job* Agent::job_of(LeaseId lease) {
+  const auto found = jobs_.find(lease);
+  return found == jobs_.end() ? nullptr : &found->second;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a node does: joins its devices to a server's capacity, runs leases in sandboxes, and reports. One
+// thread does all of it; the link's threads only hand frames over.
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "agent/guard_tenants.hpp"
+#include "agent/identity.hpp"
+#include "agent/job_plan.hpp"
+#include "agent/lease_folder.hpp"
+#include "agent/lease_table.hpp"
+#include "agent/link.hpp"
+#include "agent/scrubber.hpp"
+#include "agent/sessions.hpp"
+#include "agent/spawner.hpp"
+#include "agent/spool.hpp"
+#include "gpu/port.hpp"
+
+namespace tranche::agent {
+
+struct AgentOptions {
+  NodeRules rules{};
+  std::filesystem::path guard_library{};  // Empty: no device can be shared softly.
+  std::string program{};                  // This binary, which serves as the broker.
+  wire::TextMap labels{};
+  bool simulated = false;
+  bool end_jobs_on_exit = false;
+  Duration meter_every = std::chrono::seconds(10);
+  std::function<void(const std::string&)> log = [](const std::string&) {};
+};
+
+class Agent {
+ public:
+  // `spawner` and `world` are null for a simulated node: nothing executes there.
+  Agent(AgentOptions options,
+        Identity identity,
+        std::vector<std::unique_ptr<gpu::DevicePort>> ports,
+        Spawner* spawner,
+        const ShimWorld* world,
+        std::unique_ptr<Scrubber> scrubber = nullptr);
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  void run();   // Until stop().
+  void stop();  // Safe from a signal handler and from any thread.
+
+ private:
+  struct Job {
+    explicit Job(LeaseFolder given) : folder(std::move(given)) {}
+    LeaseFolder folder;
+    Descriptor supervisor{};  // pidfd
+    std::vector<std::uint32_t> physical{};
+    BootTime simulated_end = 0;
+    BootTime meter_next = 0;
+    BootTime settled_at = 0;
+    std::array<std::uint64_t, kStreams> sent{};  // Log bytes on their way.
+    std::string stop_message{};
+    std::optional<ShimOrder> unheard{};  // The supervisor was not listening yet.
+    bool stuck_told = false;
+  };
+  struct Device {
+    wire::DeviceFacts facts{};
+    gpu::DevicePort* port = nullptr;
+  };
+
+  // agent.cpp: the loop.
+  void discover();
+  void adopt_all();
+  void adopt(Job& job);
+  void turn();
+  void take_notes();
+  void take_inbox();
+  void check_time();
+  [[nodiscard]] int wait_milliseconds() const;
+  void depart();
+
+  // agent_link.cpp: what is said.
+  void opened();
+  void broken(const std::string& why);
+  void take_frame(const std::string& bytes);
+  void take_message(const wire::AgentFrame& frame);
+  void welcome(const wire::Welcome& welcome);
+  void beat();
+  void renew_certificate();
+  void take_certificate(const wire::Certificate& certificate);
+  template <class Message>
+  void send_now(const Message& message);
+  template <class Message>
+  std::uint64_t send_surely(const Message& message);
+  void send_entry(const Spool::Entry& entry);
+  void send_logs(Job& job);
+  void take_log_ack(const wire::LogAck& ack);
+
+  // agent_leases.cpp: what is done.
+  void take_grant(wire::LeaseGrant grant);
+  void start(const wire::LeaseGrant& grant);
+  void start_simulated(Job& job);
+  void step_simulated(Job& job, BootTime now);
+  void refuse_grant(const wire::LeaseGrant& grant, wire::EndReason reason, const std::string& message);
+  void take_renewal(const wire::LeaseRenewal& renewal);
+  void take_revoke(const wire::LeaseRevoke& revoke);
+  void order(Job& job, const ShimOrder& order);
+  void simulate_order(Job& job, const ShimOrder& order);
+  void look(Job& job);  // Tells the server what is new on the page.
+  void settle(Job& job);
+  void meter(Job& job, Instant now);
+  std::vector<wire::ScrubReceipt> scrub(Job& job);
+  void bury(Job& job);  // Its supervisor died without a word.
+  void report(Job& job, wire::LeaseState state, const std::string& message = {});
+  bool forgettable(const Job& job, BootTime now) const;
+  [[nodiscard]] std::vector<GrantedDevice> devices_of(const wire::LeaseGrant& grant) const;
+  [[nodiscard]] Job* job_of(LeaseId lease);
+  void say(Job& job, const std::string& line);
+
+  AgentOptions options_;
+  Identity identity_;
+  std::mutex identity_mutex_;  // The link's thread reads it.
+  std::vector<std::unique_ptr<gpu::DevicePort>> ports_;
+  std::vector<Device> devices_;
+  Spawner* spawner_;
+  const ShimWorld* world_;
+  std::unique_ptr<SandboxHome> home_;
+  std::unique_ptr<GuardTenants> guard_;
+  std::unique_ptr<Scrubber> scrubber_;
+  std::unique_ptr<Sessions> sessions_;
+  LeaseTable table_;
+  Spool spool_;
+  std::map<LeaseId, Job> jobs_;
+  std::unique_ptr<Link> link_;
+
+  struct Inbox {
+    std::mutex mutex{};
+    std::vector<std::string> frames{};
+    std::vector<std::string> closings{};
+    bool opened = false;
+  } inbox_;
+  Descriptor bell_;
+  Descriptor notes_;
+  std::atomic<bool> stopping_ = false;
+  bool welcomed_ = false;
+  Duration heartbeat_ = std::chrono::seconds(5);
+  Duration lease_ = std::chrono::seconds(30);
+  BootTime beat_next_ = 0;
+  BootTime sync_next_ = 0;
+  Instant last_beat_{};
+  std::string renewal_key_;
+  std::string boot_id_;
+  std::uint64_t cpu_busy_ = 0, cpu_all_ = 0;
+};
+
+}  // namespace tranche::agent

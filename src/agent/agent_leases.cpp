@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an agent does about its leases.
+#include <algorithm>
+#include <csignal>
+#include <sys/syscall.h>
+
+#include "agent/agent_send.hpp"
+#include "agent/files.hpp"
+
+namespace tranche::agent {
+namespace {
+
+using wire::EndReason;
+using wire::LeaseState;
+
+Instant instant(std::uint64_t microseconds) {
+  return Instant(Duration(static_cast<std::int64_t>(microseconds)));
+}
+
+std::optional<Instant> newest_checkpoint(const std::filesystem::path& folder) {
+  std::optional<Instant> newest;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const auto written = std::chrono::time_point_cast<Duration>(
+        std::chrono::file_clock::to_sys(entry.last_write_time(ignored)));
+    if (!newest || written > *newest) newest = written;
+  }
+  return newest;
+}
+
+}  // namespace
+
+void Agent::take_grant(wire::LeaseGrant grant) {
+  const BootTime now = boot_time();
+  const BootTime expires = now + nanoseconds(grant.expires_in);
+  switch (table_.offer(grant.lease, grant.epoch, now, expires)) {
+    case Offer::kStale:
+      return refuse_grant(grant, EndReason::kNone, "this node has seen a newer epoch of the lease");
+    case Offer::kKnown:
+      return;
+    case Offer::kNewEpoch:
+      if (Job* job = job_of(grant.lease)) {
+        job->folder.grant.epoch = grant.epoch;
+        job->folder.page().expires_at = expires;
+        job->folder.page().reported = 0;
+        look(*job);
+      }
+      return;
+    case Offer::kTake:
+      break;
+  }
+  try {
+    start(grant);
+  } catch (const std::exception& error) {
+    if (Job* job = job_of(grant.lease)) {
+      job->folder.forget();
+      jobs_.erase(grant.lease);
+    }
+    refuse_grant(grant, EndReason::kPlatformFault, error.what());
+  }
+}
+
+void Agent::refuse_grant(const wire::LeaseGrant& grant, EndReason reason, const std::string& message) {
+  options_.log("refused " + text(grant.lease) + ": " + message);
+  if (reason != EndReason::kNone) table_.end(grant.lease);
+  send_surely(wire::LeaseReport{.lease = grant.lease,
+                                .epoch = grant.epoch,
+                                .state = LeaseState::kRefused,
+                                .at = wall_time(),
+                                .reason = reason,
+                                .message = message});
+}
+
+void Agent::start(const wire::LeaseGrant& grant) {
+  const std::uint32_t uid = options_.simulated ? 0 : job_user(options_.rules, grant.job);
+  Job& job = jobs_.emplace(grant.lease, LeaseFolder::create(options_.rules.data / "leases", grant, uid))
+                 .first->second;
+  job.folder.page().expires_at = table_.expiry_of(grant.lease).value_or(0);
+  for (const wire::SliceGrant& slice : grant.slices) {
+    const auto found = std::find_if(devices_.begin(), devices_.end(), [&](const Device& device) {
+      return device.facts.uuid == slice.uuid;
+    });
+    if (found == devices_.end()) throw std::runtime_error("this node has no device " + slice.uuid);
+    job.physical.push_back(static_cast<std::uint32_t>(found - devices_.begin()));
+  }
+  if (options_.simulated) return start_simulated(job);
+  std::string socket;
+  if (!grant.slices.empty() && home_->has_guard()) socket = guard_->open(grant, job.physical);
+  const std::filesystem::path checkpoints = checkpoint_folder(options_.rules, grant.job);
+  make_folder(checkpoints, 0700);
+  if (uid != 0 && ::chown(checkpoints.c_str(), uid, uid) != 0)
+    throw std::runtime_error("cannot hand the checkpoint folder to the job's user");
+  const auto plan = plan_job(grant, job.folder.path(), options_.rules, *home_, devices_of(grant), socket);
+  if (!plan) {
+    const PlanRefusal refusal = plan.error();
+    if (guard_) guard_->close(grant.lease);
+    job.folder.forget();
+    jobs_.erase(grant.lease);
+    return refuse_grant(grant, refusal.reason, refusal.message);
+  }
+  const int pid = spawner_->start(*plan);
+  job.supervisor.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  report(job, LeaseState::kAccepted);
+}
+
+std::vector<GrantedDevice> Agent::devices_of(const wire::LeaseGrant& grant) const {
+  std::vector<GrantedDevice> granted;
+  for (const wire::SliceGrant& slice : grant.slices)
+    for (const Device& device : devices_)
+      if (device.facts.uuid == slice.uuid)
+        granted.push_back(
+            {.uuid = slice.uuid, .vendor = device.facts.vendor, .files = device.port->files_of(slice.uuid)});
+  return granted;
+}
+
+void Agent::take_renewal(const wire::LeaseRenewal& renewal) {
+  const BootTime expires = boot_time() + nanoseconds(renewal.expires_in);
+  Job* job = job_of(renewal.lease);
+  if (job == nullptr || !table_.renew(renewal.lease, renewal.epoch, expires)) return;
+  job->folder.page().expires_at = *table_.expiry_of(renewal.lease);
+  if (!renewal.milli && !renewal.vram) return;
+  for (wire::SliceGrant& slice : job->folder.grant.slices) {
+    if (renewal.milli) slice.milli = *renewal.milli;
+    if (renewal.vram) slice.vram = *renewal.vram;
+  }
+  if (guard_) guard_->change(job->folder.grant, job->physical, false);
+}
+
+void Agent::take_revoke(const wire::LeaseRevoke& revoke) {
+  Job* job = job_of(revoke.lease);
+  // A stale order must not end a newer run; an order for what is not here has nothing to end.
+  if (job == nullptr || table_.door(revoke.lease, revoke.epoch) != Door::kOpen) return;
+  const auto reason = static_cast<std::uint32_t>(revoke.reason);
+  if (!revoke.message.empty()) job->stop_message = revoke.message;
+  switch (revoke.way) {
+    case wire::RevokeWay::kPause:
+    case wire::RevokeWay::kResume: {
+      const bool paused = revoke.way == wire::RevokeWay::kPause;
+      return order(*job, {.kind = paused ? OrderKind::kPause : OrderKind::kResume});
+    }
+    case wire::RevokeWay::kCheckpoint: {
+      const BootTime grace = nanoseconds(revoke.grace);
+      const BootTime last = boot_time() + grace + nanoseconds(std::chrono::seconds(10));
+      table_.revoke(revoke.lease, last);
+      job->folder.page().expires_at = last;
+      return order(*job, {.kind = OrderKind::kStop, .reason = reason, .grace_ns = grace});
+    }
+    case wire::RevokeWay::kKill:
+      table_.revoke(revoke.lease, boot_time() + nanoseconds(std::chrono::seconds(10)));
+      return order(*job, {.kind = OrderKind::kKill, .reason = reason});
+  }
+}
+
+void Agent::order(Job& job, const ShimOrder& order) {
+  if (is_over(phase_of(job.folder.page()))) return;
+  if (options_.simulated) return simulate_order(job, order);
+  job.unheard.reset();
+  if (send_datagram(notes_.get(), job.folder.path().string(), kShimSocket, &order, sizeof order)) return;
+  job.unheard = order;  // It may be a moment from listening.
+}
+
+void Agent::report(Job& job, LeaseState state, const std::string& message) {
+  const LeasePage& page = job.folder.page();
+  wire::LeaseReport report{.lease = job.folder.grant.lease,
+                           .epoch = job.folder.grant.epoch,
+                           .state = state,
+                           .at = wall_time(),
+                           .message = message};
+  if (state == LeaseState::kRunning) report.at = instant(page.running_since);
+  if (state == LeaseState::kEnded) {
+    report.at = instant(page.ended_at);
+    report.reason = static_cast<EndReason>(page.reason.load());
+    report.exit_code = page.exit_code;
+    report.exit_signal = page.exit_signal;
+    report.checkpoint = newest_checkpoint(checkpoint_folder(options_.rules, job.folder.grant.job));
+  }
+  job.folder.page().last_sequence = send_surely(report);
+}
+
+void Agent::look(Job& job) {
+  LeasePage& page = job.folder.page();
+  const JobPhase phase = phase_of(page);
+  const std::uint32_t told = page.reported;
+  const auto code = static_cast<std::uint32_t>(phase) + 1;
+  if (page.settled == 0 && code != told) {
+    page.reported = code;
+    if (phase == JobPhase::kPreparing) report(job, LeaseState::kPreparing);
+    const bool running_told = page.running_told != 0;
+    if (page.running_since != 0 && !running_told && phase != JobPhase::kPaused) {
+      page.running_told = 1;
+      report(job, LeaseState::kRunning);
+    } else if (phase == JobPhase::kRunning) {
+      report(job, LeaseState::kRunning);  // Again, after a pause.
+    }
+    if (page.running_since != 0 && job.meter_next == 0)
+      job.meter_next = boot_time() + nanoseconds(options_.meter_every);
+    if (phase == JobPhase::kPaused) report(job, LeaseState::kPaused);
+    if (phase == JobPhase::kStopping) report(job, LeaseState::kStopping, job.stop_message);
+    if ((phase == JobPhase::kPaused || phase == JobPhase::kRunning) && guard_ && !job.physical.empty()) {
+      try {
+        guard_->change(job.folder.grant, job.physical, phase == JobPhase::kPaused);
+      } catch (const std::exception& error) { options_.log(error.what()); }
+    }
+    if (phase == JobPhase::kEnded) settle(job);
+    if (phase == JobPhase::kStuck && !std::exchange(job.stuck_told, true)) {
+      for (const wire::SliceGrant& slice : job.folder.grant.slices)
+        send_surely(wire::HealthSignal{.uuid = slice.uuid,
+                                       .source = "agent",
+                                       .code = 1,
+                                       .at = wall_time(),
+                                       .text = text(job.folder.grant.lease) + " cannot be ended"});
+      report(job, LeaseState::kStopping, "the job cannot be ended; its devices are out of service");
+      table_.end(job.folder.grant.lease);
+    }
+  }
+  send_logs(job);
+}
+
+void Agent::meter(Job& job, Instant now) {
+  LeasePage& page = job.folder.page();
+  if (page.running_since == 0 || job.folder.grant.slices.empty()) return;
+  std::vector<DeviceReading> readings =
+      guard_ ? guard_->read(job.folder.grant) : std::vector<DeviceReading>(job.folder.grant.slices.size());
+  if (options_.simulated)
+    for (std::size_t i = 0; i < readings.size(); ++i) {
+      const wire::SliceGrant& slice = job.folder.grant.slices[i];
+      const auto ran =
+          static_cast<std::uint64_t>(std::max<std::int64_t>(0, (now - instant(page.running_since)).count()));
+      readings[i] = {.device_nanoseconds = ran * slice.milli, .vram = slice.vram};
+    }
+  const auto records = take_meter(page, job.folder.grant, instant(page.running_since), now, readings);
+  if (!records.empty()) page.last_sequence = send_surely(wire::MeterReport{records});
+}
+
+// In this order: what was used, that it was wiped, and only then that it is over.
+void Agent::settle(Job& job) {
+  LeasePage& page = job.folder.page();
+  const wire::LeaseGrant& grant = job.folder.grant;
+  job.meter_next = 0;
+  job.simulated_end = 0;
+  meter(job, instant(page.ended_at));
+  wire::Receipts receipts;
+  if (guard_) receipts.limits = guard_->limits(grant, instant(page.running_since), instant(page.ended_at));
+  if (grant.must_scrub) receipts.scrubs = scrub(job);
+  if (guard_) {
+    try {
+      guard_->close(grant.lease);
+    } catch (const std::exception& error) { options_.log(error.what()); }
+  }
+  if (!receipts.scrubs.empty() || !receipts.limits.empty()) send_surely(receipts);
+  if (static_cast<EndReason>(page.reason.load()) == EndReason::kExited && page.exit_code == 0)
+    remove_tree(checkpoint_folder(options_.rules, grant.job));
+  const std::string message = job.stop_message.empty() ? job.folder.message() : job.stop_message;
+  report(job, LeaseState::kEnded, message);
+  page.settled = 1;
+  job.settled_at = boot_time();
+  table_.end(grant.lease);
+}
+
+// The kernel ended the job together with its supervisor (the sandbox dies with its parent); make sure of it.
+void Agent::bury(Job& job) {
+  LeasePage& page = job.folder.page();
+  const std::string group = text(job.folder.grant.lease);
+  if (world_ != nullptr) {
+    const BootTime patience = boot_time() + nanoseconds(world_->kill_patience);
+    for (;;) {
+      const std::vector<int> left = world_->cgroups->processes(group);
+      if (left.empty()) break;
+      for (const int pid : left) ::kill(pid, SIGKILL);
+      if (boot_time() > patience) {
+        page.phase = static_cast<std::uint32_t>(JobPhase::kStuck);
+        return;
+      }
+      ::usleep(2000);
+    }
+    world_->cgroups->remove(group);
+  }
+  const bool wiped = remove_tree(job.folder.path() / "work");
+  page.scratch_wiped = remove_tree(job.folder.path() / "tmp") && wiped ? 1 : 0;
+  write_whole(job.folder.path() / "message", "the supervisor of the job was killed", 0600);
+  page.exit_code = 137;
+  page.exit_signal = SIGKILL;
+  page.reason = static_cast<std::uint32_t>(EndReason::kNodeFault);
+  page.ended_at = static_cast<std::uint64_t>(wall_time().time_since_epoch().count());
+  page.phase = static_cast<std::uint32_t>(JobPhase::kEnded);
+}
+
+bool Agent::forgettable(const Job& job, BootTime now) const {
+  const LeasePage& page = job.folder.page();
+  if (page.settled == 0 || spool_.acknowledged() < page.last_sequence) return false;
+  bool all_held = true;
+  for (std::uint32_t stream = 0; stream < kStreams; ++stream)
+    all_held = all_held && page.acknowledged[stream] >= page.written[stream];
+  // A server that was replaced may not know the lease any more: its logs have nowhere to go.
+  return all_held || (welcomed_ && now > job.settled_at + nanoseconds(std::chrono::minutes(10)));
+}
+
+}  // namespace tranche::agent

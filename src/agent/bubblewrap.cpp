@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/bubblewrap.hpp"
+
+#include <csignal>
+#include <filesystem>
+#include <unistd.h>
+
+namespace tranche::agent {
+namespace {
+
+constexpr std::uint64_t kSharedMemoryBytes = std::uint64_t{1} << 30;
+
+class Options {
+ public:
+  template <class... Words>
+  Options& add(Words&&... words) {
+    (list_.emplace_back(std::forward<Words>(words)), ...);
+    return *this;
+  }
+  std::vector<std::string> take() { return std::move(list_); }
+
+ private:
+  std::vector<std::string> list_;
+};
+
+void add_isolation(Options& options, const SandboxPlan& plan) {
+  options.add("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try");
+  if (!plan.share_network) options.add("--unshare-net");
+  options.add("--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL");
+  options.add("--uid", std::to_string(kUidInside), "--gid", std::to_string(kUidInside));
+  options.add("--hostname", "job");
+}
+
+void add_system(Options& options, const SandboxPlan& plan) {
+  if (!plan.rootfs.empty()) {
+    options.add("--ro-bind", plan.rootfs, "/");
+  } else {
+    options.add("--ro-bind", "/usr", "/usr");
+    for (const char* name : {"bin", "sbin", "lib", "lib32", "lib64", "libx32"}) {
+      const std::filesystem::path place = std::string("/") + name;
+      std::error_code ignored;
+      if (std::filesystem::is_symlink(place, ignored)) {
+        options.add("--symlink", std::filesystem::read_symlink(place, ignored).string(), place.string());
+      } else if (std::filesystem::is_directory(place, ignored)) {
+        options.add("--ro-bind", place.string(), place.string());
+      }
+    }
+  }
+  options.add("--proc", "/proc", "--dev", "/dev");
+  // How many cores and memory nodes there are: runtimes (PoCL, OpenMP, PyTorch) will not start without.
+  for (const char* place : {"/sys/devices/system/cpu", "/sys/devices/system/node"})
+    options.add("--ro-bind-try", place, place);
+  options.add("--size", std::to_string(kSharedMemoryBytes), "--tmpfs", "/dev/shm");
+}
+
+void add_bind(Options& options, const Bind& bind) {
+  const char* word = bind.kind == BindKind::kReadOnly ? "--ro-bind"
+                     : bind.kind == BindKind::kDevice ? "--dev-bind"
+                                                      : "--bind";
+  options.add(word, bind.source, bind.target);
+}
+
+}  // namespace
+
+std::vector<std::string> bubblewrap_options(const SandboxPlan& plan,
+                                            const std::vector<Bind>& binds,
+                                            BubblewrapDescriptors descriptors) {
+  Options options;
+  add_isolation(options, plan);
+  add_system(options, plan);
+  for (const Bind& bind : binds) add_bind(options, bind);
+  // Only now: device files are put there first. A writable /dev would be memory that no quota counts.
+  options.add("--remount-ro", "/dev");
+  if (plan.rootfs.empty()) options.add("--remount-ro", "/");
+  options.add("--chdir", "/work", "--clearenv");
+  for (const auto& [name, value] : plan.environment) options.add("--setenv", name, value);
+  options.add("--seccomp", std::to_string(descriptors.seccomp));
+  options.add("--info-fd", std::to_string(descriptors.info));
+  return options.take();
+}
+
+std::vector<std::string> shell_command(const std::string& text, int checkpoint_signal) {
+  // Closing that descriptor tells the supervisor that the job's own shell is at work.
+  std::string before = "exec " + std::to_string(kReadyDescriptor) + ">&-\n";
+  // A shell between us and the program would die of the checkpoint signal, and the program with it.
+  if (checkpoint_signal > 0) before += "trap : " + std::to_string(checkpoint_signal) + "\n";
+  return {"/bin/sh", "-c", before + text};
+}
+
+std::string find_bubblewrap() {
+  for (const char* place : {"/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"})
+    if (::access(place, X_OK) == 0) return place;
+  return {};
+}
+
+}  // namespace tranche::agent

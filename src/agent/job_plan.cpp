@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/job_plan.hpp"
+
+#include <csignal>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+namespace tranche::agent {
+namespace {
+
+using wire::EndReason;
+
+constexpr std::uint32_t kUsers = 60'000;
+constexpr int kGangPort = 29'500;
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ",") + word;
+  return out;
+}
+
+std::string host_of(const std::string& address) {
+  const auto colon = address.rfind(':');
+  return colon == std::string::npos ? address : address.substr(0, colon);
+}
+
+void set_devices(wire::TextMap& environment, const std::vector<GrantedDevice>& devices) {
+  std::vector<std::string> nvidia, amd;
+  for (const GrantedDevice& device : devices) {
+    if (device.vendor == wire::GpuVendor::kNvidia) nvidia.push_back(device.uuid);
+    if (device.vendor == wire::GpuVendor::kAmd) amd.push_back(device.uuid);
+  }
+  // Set even when empty: a program that looks for devices it was not granted finds none.
+  environment.set("CUDA_VISIBLE_DEVICES", joined(nvidia));
+  environment.set("NVIDIA_VISIBLE_DEVICES", nvidia.empty() ? "void" : joined(nvidia));
+  environment.set("ROCR_VISIBLE_DEVICES", joined(amd));
+}
+
+void set_gang(wire::TextMap& environment, const wire::LeaseGrant& grant) {
+  const std::string first = grant.peers.empty() ? "127.0.0.1" : host_of(grant.peers.front());
+  environment.set("MASTER_ADDR", first);
+  environment.set("MASTER_PORT", std::to_string(kGangPort));
+  environment.set("RANK", std::to_string(grant.rank));
+  environment.set("LOCAL_RANK", "0");
+  environment.set("NODE_RANK", std::to_string(grant.rank));
+  environment.set("WORLD_SIZE", std::to_string(std::max<std::size_t>(1, grant.peers.size())));
+  environment.set("TRANCHE_PEERS", joined(grant.peers));
+}
+
+wire::TextMap environment_of(const wire::LeaseGrant& grant,
+                             const std::vector<GrantedDevice>& devices,
+                             const std::string& checkpoint) {
+  wire::TextMap environment = grant.spec.envs;
+  for (const auto& [name, value] : grant.spec.secrets) environment.set(name, value);
+  environment.add("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin");
+  environment.add("HOME", "/work");
+  environment.add("TMPDIR", "/tmp");
+  environment.add("USER", "job");
+  environment.add("LANG", "C.UTF-8");
+  set_devices(environment, devices);
+  set_gang(environment, grant);
+  environment.set("TRANCHE_JOB", text(grant.job));
+  environment.set("TRANCHE_LEASE", text(grant.lease));
+  environment.set("TRANCHE_ATTEMPT", std::to_string(grant.attempt));
+  environment.set("TRANCHE_CHECKPOINT_DIR", checkpoint);
+  return environment;
+}
+
+Result<void, PlanRefusal> check_wishes(const wire::LeaseGrant& grant, const NodeRules& rules) {
+  const wire::JobSpec& spec = grant.spec;
+  if (!spec.volumes.empty() || !spec.file_mounts.empty())
+    return refuse(PlanRefusal{EndReason::kPlatformFault, "this node has no volumes to attach"});
+  const bool needs_network = spec.network == wire::Network::kInternet ||
+                             (spec.network == wire::Network::kGang && grant.peers.size() > 1);
+  if (needs_network && !rules.host_network)
+    return refuse(PlanRefusal{EndReason::kPlatformFault,
+                              "this node gives jobs no network; its operator can allow its own with "
+                              "--job-network host"});
+  for (const wire::TextMap* map : {&spec.envs, &spec.secrets})
+    for (const auto& [name, value] : *map)
+      if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos ||
+          value.find('\0') != std::string::npos)
+        return refuse(PlanRefusal{EndReason::kSetupFailed, "not a name of an environment variable: " + name});
+  return {};
+}
+
+Result<std::string, PlanRefusal> rootfs_of(const std::string& image, const NodeRules& rules) {
+  if (image.empty()) return std::string();
+  const std::filesystem::path place = rules.data / "images" / image;
+  const bool plain = image.find('/') == std::string::npos && !image.starts_with('.');
+  if (plain && std::filesystem::is_directory(place)) return place.string();
+  return refuse(PlanRefusal{EndReason::kImageFailed,
+                            "image " + image + " is not on this node (a folder of that name under images/)"});
+}
+
+void add_device_files(SandboxPlan& plan, const std::vector<GrantedDevice>& devices) {
+  for (const GrantedDevice& device : devices) {
+    for (const std::string& file : device.files) {
+      struct stat info{};
+      if (::stat(file.c_str(), &info) != 0 || !S_ISCHR(info.st_mode)) continue;
+      plan.binds.push_back({file, file, BindKind::kDevice});
+      plan.devices.push_back("c " + std::to_string(major(info.st_rdev)) + ":" +
+                             std::to_string(minor(info.st_rdev)));
+    }
+  }
+}
+
+}  // namespace
+
+std::uint32_t job_user(const NodeRules& rules, JobId job) {
+  return rules.uid_base == 0 ? 0 : rules.uid_base + static_cast<std::uint32_t>(job.value % kUsers);
+}
+
+std::filesystem::path checkpoint_folder(const NodeRules& rules, JobId job) {
+  return rules.data / "checkpoints" / text(job);
+}
+
+Result<SandboxPlan, PlanRefusal> plan_job(const wire::LeaseGrant& grant,
+                                          const std::filesystem::path& folder,
+                                          const NodeRules& rules,
+                                          const SandboxHome& home,
+                                          const std::vector<GrantedDevice>& devices,
+                                          const std::string& tenant_socket) {
+  if (const auto wishes = check_wishes(grant, rules); !wishes) return refuse(wishes.error());
+  const wire::JobSpec& spec = grant.spec;
+  const auto rootfs = rootfs_of(spec.image, rules);
+  if (!rootfs) return refuse(rootfs.error());
+  SandboxPlan plan{.lease = grant.lease, .folder = folder.string(), .agent_socket = rules.data.string()};
+  plan.setup = spec.setup;
+  plan.run = spec.run.empty() ? "exec sleep infinity" : spec.run;  // Interactive: sessions come beside it.
+  plan.rootfs = *rootfs;
+  plan.uid = job_user(rules, grant.job);
+  plan.share_network = spec.network != wire::Network::kNone && rules.host_network;
+  plan.binds = home.binds();
+  if (!devices.empty()) {
+    const bool cuda = std::any_of(devices.begin(), devices.end(), [](const GrantedDevice& device) {
+      return device.vendor == wire::GpuVendor::kNvidia;
+    });
+    for (Bind& bind : home.device_binds(tenant_socket, cuda)) plan.binds.push_back(std::move(bind));
+    add_device_files(plan, devices);
+  }
+  if (plan.share_network) plan.binds.push_back({"/etc/resolv.conf", "/etc/resolv.conf", BindKind::kReadOnly});
+  const std::string inside =
+      spec.checkpoint && !spec.checkpoint->path.empty() ? spec.checkpoint->path : "/checkpoint";
+  plan.binds.push_back({checkpoint_folder(rules, grant.job).string(), inside, BindKind::kWritable});
+  plan.environment = environment_of(grant, devices, inside);
+  plan.cpu_milli =
+      spec.resources.cpus.milli_max != 0 ? spec.resources.cpus.milli_max : spec.resources.cpus.milli_min;
+  const Bytes memory =
+      spec.resources.memory.max.count != 0 ? spec.resources.memory.max : spec.resources.memory.min;
+  plan.memory_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(0, memory.count));
+  plan.processes = rules.processes_max;
+  const Bytes disk = spec.resources.disk.count > 0 ? spec.resources.disk : rules.disk_default;
+  plan.disk_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(0, disk.count));
+  plan.files = rules.files_max;
+  plan.log_bytes = static_cast<std::uint64_t>(rules.log_quota.count);
+  plan.time_limit = spec.limits.time.value_or(Duration{});
+  if (spec.checkpoint) {
+    plan.checkpoint_signal = wire::signal_number(spec.checkpoint->signal);
+    plan.checkpoint_grace = spec.checkpoint->grace;
+  }
+  return plan;
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// From a grant to the plan of its sandbox: what is set, shown and limited, or why this node cannot do it.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "agent/sandbox_home.hpp"
+#include "agent/sandbox_plan.hpp"
+#include "base/bytes.hpp"
+#include "base/result.hpp"
+#include "wire/agent_message.hpp"
+
+namespace tranche::agent {
+
+struct NodeRules {
+  std::filesystem::path data{};
+  std::uint32_t uid_base = 0;  // Jobs run as users from here on; zero: as the agent's own.
+  bool host_network = false;   // Jobs that ask for a network get the node's.
+  Bytes log_quota = mebibytes(64);
+  Bytes disk_default = gibibytes(16);  // For jobs that name none.
+  std::uint64_t processes_max = 4096;
+  std::uint64_t files_max = 1'000'000;
+};
+
+struct GrantedDevice {
+  std::string uuid{};
+  wire::GpuVendor vendor = wire::GpuVendor::kAny;
+  std::vector<std::string> files{};  // "/dev/nvidia0"
+};
+
+struct PlanRefusal {
+  wire::EndReason reason = wire::EndReason::kPlatformFault;
+  std::string message{};
+};
+
+// `tenant_socket` empty: the lease has no device under the guard.
+[[nodiscard]] Result<SandboxPlan, PlanRefusal> plan_job(const wire::LeaseGrant& grant,
+                                                        const std::filesystem::path& folder,
+                                                        const NodeRules& rules,
+                                                        const SandboxHome& home,
+                                                        const std::vector<GrantedDevice>& devices,
+                                                        const std::string& tenant_socket);
+[[nodiscard]] std::uint32_t job_user(const NodeRules& rules, JobId job);
+[[nodiscard]] std::filesystem::path checkpoint_folder(const NodeRules& rules, JobId job);
+
+}  // namespace tranche::agent

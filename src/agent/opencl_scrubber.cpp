@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/opencl_scrubber.hpp"
+
+#include "gpu/device_identity.hpp"
+#include "gpu/scrub.hpp"
+
+namespace tranche::agent {
+
+gpu::DeviceSession& OpenClScrubber::session_for(const wire::DeviceFacts& device) {
+  const auto known = sessions_.find(device.uuid);
+  if (known != sessions_.end()) return *known->second;
+  for (const gpu::OpenClDevice& found : gpu::opencl_devices()) {
+    const bool same = found.facts.uuid == device.uuid ||
+                      (!device.pci_address.empty() && found.facts.pci_address == device.pci_address);
+    if (same)
+      return *sessions_.emplace(device.uuid, std::make_unique<gpu::DeviceSession>(found)).first->second;
+  }
+  throw gpu::CannotRun("no OpenCL driver reaches " + device.uuid);
+}
+
+void OpenClScrubber::scrub(const wire::DeviceFacts& device, Bytes slice, wire::ScrubReceipt& receipt) {
+  try {
+    gpu::DeviceSession& session = session_for(device);
+    const auto memory = gpu::take_free_memory(session, slice.count);
+    if (memory.empty()) throw gpu::CannotRun("the device gave no memory to wipe");
+    const wire::ScrubReceipt numbers = gpu::receipt_of(gpu::zero_and_verify(session, memory));
+    receipt.took = numbers.took;
+    receipt.zeroed = numbers.zeroed;
+    receipt.verified = numbers.verified;
+    receipt.nonzero_bytes = numbers.nonzero_bytes;
+    receipt.method = numbers.method;
+  } catch (const std::exception& problem) { receipt.method = std::string("none: ") + problem.what(); }
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Everything a supervisor needs to run one lease, without asking anybody: it goes on when the agent is gone.
+#include <boost/describe/class.hpp>
+#include <boost/describe/enum.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/time.hpp"
+#include "wire/codec.hpp"
+#include "wire/text_map.hpp"
+
+namespace tranche::agent {
+
+enum class BindKind : std::uint8_t { kReadOnly, kWritable, kDevice };
+BOOST_DESCRIBE_ENUM(BindKind, kReadOnly, kWritable, kDevice)
+
+struct Bind {
+  std::string source{};
+  std::string target{};
+  BindKind kind = BindKind::kReadOnly;
+  bool operator==(const Bind&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(Bind, (), (source, target, kind))
+
+struct SandboxPlan {
+  LeaseId lease{};
+  std::string folder{};        // Of the lease, on the node.
+  std::string agent_socket{};  // Where notes to the agent go.
+  std::string setup{};         // Shell text; empty: none.
+  std::string run{};
+  wire::TextMap environment{};
+  std::string rootfs{};                // A folder with another system; empty: the node's own, read-only.
+  std::vector<Bind> binds{};           // Beside work and tmp.
+  std::vector<std::string> devices{};  // "c 195:0"
+  std::uint32_t uid = 0;               // On the node; zero: the agent's own.
+  bool share_network = false;
+  std::uint32_t cpu_milli = 0;
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t processes = 0;
+  std::uint64_t disk_bytes = 0;
+  std::uint64_t files = 0;
+  std::uint64_t log_bytes = 0;  // Of each stream.
+  Duration time_limit{};
+  std::int32_t checkpoint_signal = 0;  // Zero: the job knows none.
+  Duration checkpoint_grace{};
+  bool operator==(const SandboxPlan&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(SandboxPlan,
+                      (),
+                      (lease,
+                       folder,
+                       agent_socket,
+                       setup,
+                       run,
+                       environment,
+                       rootfs,
+                       binds,
+                       devices,
+                       uid,
+                       share_network,
+                       cpu_milli,
+                       memory_bytes,
+                       processes,
+                       disk_bytes,
+                       files,
+                       log_bytes,
+                       time_limit,
+                       checkpoint_signal,
+                       checkpoint_grace))
+
+}  // namespace tranche::agent

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/sandbox_try.hpp"
+
+#include <stdexcept>
+#include <sys/wait.h>
+
+#include "agent/bubblewrap.hpp"
+#include "agent/files.hpp"
+#include "agent/lease_folder.hpp"
+#include "agent/seccomp_filter.hpp"
+
+namespace tranche::agent {
+
+ShimWorld make_shim_world(const std::string& cgroup_parent) {
+  ShimWorld world;
+  world.bubblewrap = find_bubblewrap();
+  if (world.bubblewrap.empty())
+    throw std::runtime_error(
+        "bubblewrap is not installed, and no job runs without a sandbox (apt install bubblewrap)");
+  world.seccomp = seccomp_program();
+  world.cgroups = open_cgroups({.parent = cgroup_parent});
+  return world;
+}
+
+std::uint32_t default_uid_base() {
+  constexpr std::uint32_t kFirst = 700'000;
+  return ::geteuid() == 0 ? kFirst : 0;
+}
+
+SandboxOutcome try_sandbox(const SandboxTry& wanted) {
+  const NodeRules& rules = wanted.rules;
+  const SandboxHome home(rules.data / "sandbox", wanted.guard_library);
+  make_folder(rules.data / "leases", 0711);
+  make_folder(rules.data / "checkpoints", 0711);
+  const std::uint32_t uid = job_user(rules, wanted.grant.job);
+  const std::filesystem::path checkpoints = checkpoint_folder(rules, wanted.grant.job);
+  make_folder(checkpoints, 0700);
+  if (uid != 0 && ::chown(checkpoints.c_str(), uid, uid) != 0)
+    throw std::runtime_error("cannot hand over checkpoints");
+  LeaseFolder folder = LeaseFolder::create(rules.data / "leases", wanted.grant, uid);
+  const auto plan = plan_job(wanted.grant, folder.path(), rules, home, {}, "");
+  if (!plan) throw std::runtime_error(plan.error().message);
+  const ShimWorld world = make_shim_world();
+  const int child = ::fork();  // The supervisor waits for any child: give it a process where it has but one.
+  if (child == 0) {
+    Supervisor(world, *plan).run();
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  const LeasePage& page = folder.page();
+  SandboxOutcome outcome{.reason = static_cast<wire::EndReason>(page.reason.load()),
+                         .exit_code = page.exit_code.load(),
+                         .exit_signal = page.exit_signal.load(),
+                         .message = folder.message(),
+                         .output = read_whole(folder.path() / "stdout").value_or(""),
+                         .errors = read_whole(folder.path() / "stderr").value_or(""),
+                         .platform = read_whole(folder.path() / "platform").value_or(""),
+                         .scratch_wiped = page.scratch_wiped != 0};
+  folder.forget();
+  return outcome;
+}
+
+}  // namespace tranche::agent

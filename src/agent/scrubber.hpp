@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Wipes the memory of a device between two tenants, and proves it.
+#include "base/bytes.hpp"
+#include "wire/agent_message.hpp"
+#include "wire/receipt.hpp"
+
+namespace tranche::agent {
+
+class Scrubber {
+ public:
+  virtual ~Scrubber() = default;
+  // Fills in what was zeroed, what was read back, what was found, how long it took, and by which method.
+  // Never throws: what could not be done leaves a receipt that is not clean and says why.
+  virtual void scrub(const wire::DeviceFacts& device, Bytes slice, wire::ScrubReceipt& receipt) = 0;
+};
+
+}  // namespace tranche::agent

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Commands beside a running job, for exec and cp: their pipes or terminal, between the link and the sandbox.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <poll.h>
+#include <string>
+#include <vector>
+
+#include "agent/descriptor.hpp"
+#include "agent/shim_messages.hpp"
+#include "wire/agent_message.hpp"
+
+namespace tranche::agent {
+
+class Sessions {
+ public:
+  struct Out {
+    std::function<void(const wire::SessionData&)> data{};
+    std::function<void(const wire::SessionEnd&)> end{};
+  };
+  explicit Sessions(Out out) : out_(std::move(out)) {}
+
+  // Asks the supervisor whose socket is in `folder`; `from` is any datagram socket.
+  void open(const wire::SessionOpen& wish, const std::string& folder, int from);
+  void input(const wire::SessionData& data);
+  void close(std::uint64_t session);  // The server's side is gone: hang up.
+  void ended(const ShimNote& note);   // The command ended; its output is drained first.
+  void add_sources(std::vector<pollfd>& sources) const;
+  void serve(const pollfd& source);
+
+ private:
+  struct Session {
+    LeaseId lease{};
+    Descriptor input{}, output{}, errors{};  // With a terminal: one for all, in `output`.
+    bool terminal = false;
+    std::string unsent{};  // Input that the command has not taken yet.
+    bool input_ended = false;
+    bool over = false;
+    wire::SessionEnd end{};
+  };
+  void pump(std::uint64_t id, Session& session, Descriptor& from, wire::LogStream stream, bool all);
+  void push(Session& session);
+  void finish(std::uint64_t id);
+  Out out_;
+  std::map<std::uint64_t, Session> sessions_;
+};
+
+}  // namespace tranche::agent

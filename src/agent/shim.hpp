@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The supervisor of one lease: a small process of its own that outlives the agent. It holds the sandbox,
+// keeps output, enforces time limit, disk quota and the lease's expiry by itself, and writes down how it
+// ended.
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/cgroup.hpp"
+#include "agent/host_time.hpp"
+#include "agent/lease_page.hpp"
+#include "agent/sandbox_plan.hpp"
+#include "agent/shim_messages.hpp"
+#include "agent/shim_output.hpp"
+
+namespace tranche::agent {
+
+// What every supervisor of an agent shares, made before the first is forked.
+struct ShimWorld {
+  std::string bubblewrap{};
+  std::string seccomp{};  // The filter.
+  std::shared_ptr<Cgroups> cgroups{};
+  Duration kill_patience = std::chrono::seconds(10);  // After SIGKILL, until it counts as stuck.
+  Duration disk_watch_every = std::chrono::seconds(1);
+};
+
+class Supervisor {
+ public:
+  Supervisor(const ShimWorld& world, SandboxPlan plan);
+  void run();  // Until the job's end is written down.
+
+ private:
+  struct Session {
+    std::uint64_t id = 0;
+    int pid = -1;
+  };
+  // The exit status of the step, as waitpid tells it.
+  int run_step(const std::string& text, JobPhase phase);
+  void start(const std::string& text);
+  [[noreturn]] void become_job(const std::string& text, std::array<int, 4> ends);
+  void serve(bool& ended, int& status);
+  void take_signals(bool& ended, int& status);
+  void take_orders();
+  void take_output();
+  void take_info();
+  void follow(const ShimOrder& order, std::array<int, 4>& descriptors);
+  void open_session(const ShimOrder& order, std::array<int, 4>& descriptors);
+  void check_clocks();
+  void watch_disk(BootTime now);
+  [[nodiscard]] int wait_milliseconds() const;
+  void stop_job(wire::EndReason reason, BootTime grace, const std::string& why);
+  void kill_job(wire::EndReason reason, const std::string& why);
+  void signal_all(int signal);
+  void pause(bool paused);
+  bool end_leftovers();
+  void clean_up(int status, bool setup_failed);
+  void set_phase(JobPhase phase);
+  void tell(const ShimNote& note);
+  void ring_for_output();
+  void say(const std::string& line);  // Into the platform's stream.
+
+  const ShimWorld& world_;
+  SandboxPlan plan_;
+  MappedLeasePage page_;
+  std::string group_;
+  Descriptor orders_;
+  Descriptor signals_;
+  Descriptor info_;
+  Descriptor ready_;
+  ShimOutput stdout_, stderr_, platform_;
+  std::string info_text_;
+  JobPhase step_phase_ = JobPhase::kPreparing;
+  int child_ = -1;
+  BootTime began_ = 0;      // The first step; the time limit counts from here.
+  BootTime kill_at_ = 0;    // End of a grace.
+  BootTime killed_at_ = 0;  // SIGKILL was sent.
+  BootTime disk_next_ = 0;
+  wire::EndReason reason_ = wire::EndReason::kNone;
+  bool warned_ = false;
+  bool paused_ = false;
+  std::string message_;
+  std::vector<Session> sessions_;
+};
+
+}  // namespace tranche::agent

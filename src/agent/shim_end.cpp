@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a supervisor ends, pauses and cleans up after its job.
+#include <algorithm>
+#include <csignal>
+#include <dirent.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "agent/files.hpp"
+#include "agent/shim.hpp"
+
+namespace tranche::agent {
+namespace {
+
+using wire::EndReason;
+
+// Every process of the sandbox but its first, by the namespace they share.
+std::vector<int> processes_beside(int init) {
+  std::vector<int> found;
+  struct stat wanted{};
+  const std::string home = "/proc/" + std::to_string(init) + "/ns/pid";
+  if (::stat(home.c_str(), &wanted) != 0) return found;
+  DIR* proc = ::opendir("/proc");
+  if (proc == nullptr) return found;
+  while (const dirent* entry = ::readdir(proc)) {
+    const int pid = std::atoi(entry->d_name);
+    struct stat info{};
+    const std::string place = "/proc/" + std::string(entry->d_name) + "/ns/pid";
+    if (pid > 0 && pid != init && ::stat(place.c_str(), &info) == 0 && info.st_ino == wanted.st_ino &&
+        info.st_dev == wanted.st_dev)
+      found.push_back(pid);
+  }
+  ::closedir(proc);
+  return found;
+}
+
+}  // namespace
+
+void Supervisor::signal_all(int signal) {
+  const int init = static_cast<int>(page_->init.load());
+  if (init <= 0) return;
+  for (const int pid : processes_beside(init)) ::kill(pid, signal);
+}
+
+void Supervisor::stop_job(EndReason reason, BootTime grace, const std::string& why) {
+  if (kill_at_ != 0 || killed_at_ != 0) return;  // It was asked already; its grace stands.
+  reason_ = reason;
+  message_ = why;
+  if (grace == 0) return kill_job(reason, why);
+  kill_at_ = boot_time() + grace;
+  if (paused_) pause(false);
+  set_phase(JobPhase::kStopping);
+  signal_all(plan_.checkpoint_signal > 0 ? plan_.checkpoint_signal : SIGTERM);
+}
+
+void Supervisor::kill_job(EndReason reason, const std::string& why) {
+  if (killed_at_ != 0) return;
+  if (reason_ == EndReason::kNone) {
+    reason_ = reason;
+    message_ = why;
+  }
+  say(why);
+  killed_at_ = boot_time();
+  if (child_ <= 0) return;
+  world_.cgroups->kill(group_);
+  // With its first process the kernel ends the whole namespace. Before that one is known: the launcher.
+  const int init = static_cast<int>(page_->init.load());
+  ::kill(init > 0 ? init : child_, SIGKILL);
+  if (paused_) world_.cgroups->freeze(group_, false);  // The frozen hear no signal, on old kernels.
+}
+
+void Supervisor::pause(bool paused) {
+  if (paused == paused_ || killed_at_ != 0 || (paused && kill_at_ != 0)) return;
+  if (!world_.cgroups->freeze(group_, paused)) signal_all(paused ? SIGSTOP : SIGCONT);
+  paused_ = paused;
+  set_phase(paused                      ? JobPhase::kPaused
+            : page_->running_since != 0 ? JobPhase::kRunning
+                                        : JobPhase::kPreparing);
+}
+
+// Nothing of the job may live on. The namespace's end normally saw to that; this makes sure.
+bool Supervisor::end_leftovers() {
+  const BootTime patience = boot_time() + nanoseconds(world_.kill_patience);
+  std::uint32_t ended = 0;
+  for (int wait = 1;; wait = std::min(wait * 2, 100)) {
+    const std::vector<int> left = world_.cgroups->processes(group_);
+    if (left.empty()) break;
+    if (ended == 0) ended = static_cast<std::uint32_t>(left.size());
+    for (const int pid : left) ::kill(pid, SIGKILL);
+    if (boot_time() > patience) return false;
+    ::poll(nullptr, 0, wait);
+  }
+  page_->processes_ended = ended;
+  return true;
+}
+
+void Supervisor::clean_up(int status, bool setup_failed) {
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  const bool out_of_memory = world_.cgroups->memory_kills(group_) > 0;
+  if (!end_leftovers()) {
+    say("processes of the job are left that cannot be ended");
+    set_phase(JobPhase::kStuck);
+    return;
+  }
+  set_phase(JobPhase::kCleaning);
+  world_.cgroups->remove(group_);
+  const bool wiped = remove_tree(plan_.folder + "/work");
+  page_->scratch_wiped = remove_tree(plan_.folder + "/tmp") && wiped ? 1 : 0;
+  if (reason_ == EndReason::kNone) {
+    const bool memory = out_of_memory && code != 0;
+    reason_ = memory ? EndReason::kMemoryLimit : setup_failed ? EndReason::kSetupFailed : EndReason::kExited;
+    if (memory) message_ = "the job used more memory than granted, and the kernel ended it";
+    if (!memory && setup_failed) message_ = "the setup step ended with code " + std::to_string(code);
+  }
+  if (!message_.empty()) write_whole(plan_.folder + "/message", message_, 0600);
+  page_->exit_code = code;
+  page_->exit_signal = code > 128 && code <= 128 + 64 ? code - 128 : 0;
+  page_->reason = static_cast<std::uint32_t>(reason_);
+  page_->ended_at = static_cast<std::uint64_t>(wall_time().time_since_epoch().count());
+  for (std::uint32_t stream = 0; stream < 2; ++stream)
+    if (const std::uint64_t dropped = page_->dropped[stream].load(); dropped != 0)
+      say((stream == 0 ? "stdout" : "stderr") + std::string(" was cut at its quota: ") +
+          std::to_string(dropped) + " bytes are missing");
+  set_phase(JobPhase::kEnded);
+}
+
+void Supervisor::set_phase(JobPhase phase) {
+  page_->phase.store(static_cast<std::uint32_t>(phase), std::memory_order_release);
+  tell({.kind = NoteKind::kPhase, .lease = plan_.lease.value});
+}
+
+void Supervisor::tell(const ShimNote& note) {
+  send_datagram(orders_.get(), plan_.agent_socket, kAgentSocket, &note, sizeof note);
+}
+
+void Supervisor::ring_for_output() {
+  if (page_->bell.exchange(1) == 0) tell({.kind = NoteKind::kOutput, .lease = plan_.lease.value});
+}
+
+void Supervisor::say(const std::string& line) {
+  platform_.note("tranche: " + line);
+  ring_for_output();
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/market_views.hpp"
+
+#include <algorithm>
+
+#include "engine/market_fill.hpp"
+#include "engine/spend.hpp"
+#include "wire/gpu_catalog.hpp"
+
+namespace tranche::api {
+namespace {
+
+constexpr std::size_t kLevelsMost = 100;
+
+std::vector<wire::DepthLevel> levels(const engine::State& state,
+                                     std::uint64_t book,
+                                     std::int64_t slot,
+                                     engine::Side side) {
+  std::vector<wire::DepthLevel> out;
+  state.market.books.each_at(book, slot, side, [&](const engine::MarketOrder& order) {
+    const Money price = hourly(order.price);
+    if (out.empty() || out.back().hourly != price) {
+      if (out.size() == kLevelsMost) return false;
+      out.push_back({.hourly = price});
+    }
+    out.back().milli += order.open_at(slot);
+    ++out.back().orders;
+    return true;
+  });
+  return out;
+}
+
+std::string state_name(engine::ContractState state) {
+  return std::string(wire::name_of(state));
+}
+
+}  // namespace
+
+Money hourly(std::int64_t price) {
+  return {price * engine::kPriceStep};
+}
+
+std::int64_t price_of(Money hourly, engine::Side side) {
+  if (hourly.micros <= 0) return 0;
+  const std::int64_t up = side == engine::Side::kSell ? engine::kPriceStep - 1 : 0;
+  return (std::min(hourly.micros, INT64_MAX - up) + up) / engine::kPriceStep;
+}
+
+std::uint32_t slots_of(Duration length) {
+  const auto slots =
+      (std::clamp(length, Duration{}, Duration(std::chrono::hours(24 * 400))) + engine::kSlot - Duration(1)) /
+      engine::kSlot;
+  return static_cast<std::uint32_t>(slots);
+}
+
+engine::Instrument instrument_of(const wire::InstrumentBody& body) {
+  const wire::GpuModel* known = wire::find_gpu_model(body.model);
+  return {.model = known == nullptr ? body.model : std::string(known->name),
+          .shape = body.shape,
+          .region = body.region,
+          .isolation = body.isolation,
+          .interruptible = body.interruptible};
+}
+
+wire::InstrumentBody body_of(const engine::Instrument& instrument) {
+  return {.model = instrument.model,
+          .shape = instrument.shape,
+          .region = instrument.region,
+          .isolation = instrument.isolation,
+          .interruptible = instrument.interruptible};
+}
+
+wire::BookList books_view(const engine::State& state) {
+  wire::BookList out;
+  for (const engine::BookState& book : state.market.instruments) {
+    out.items.push_back({.book = book.id,
+                         .instrument = body_of(book.instrument),
+                         .last = hourly(book.last),
+                         .day_high = hourly(book.day_high),
+                         .day_low = hourly(book.day_low),
+                         .day_volume_milli_slots = book.day_volume});
+  }
+  return out;
+}
+
+wire::DepthView depth_view(const engine::State& state, std::uint64_t book, std::int64_t slot) {
+  return {.book = book,
+          .slot = engine::start_of(slot),
+          .bids = levels(state, book, slot, engine::Side::kBuy),
+          .asks = levels(state, book, slot, engine::Side::kSell)};
+}
+
+wire::FillList fills_view(const engine::State& state, std::uint64_t book) {
+  wire::FillList out;
+  const auto& trades = state.market.trades;
+  for (std::size_t i = 0; i < trades.size(); ++i) {
+    const engine::Trade& trade = trades[(state.market.trade_count - 1 - i) % trades.size()];
+    if (book != 0 && trade.book != book) continue;
+    out.items.push_back({.book = trade.book,
+                         .at = trade.at,
+                         .hourly = hourly(trade.price),
+                         .from = engine::start_of(trade.first_slot),
+                         .to = engine::start_of(trade.first_slot + trade.slots),
+                         .milli = trade.quantity});
+  }
+  return out;
+}
+
+wire::OrderView order_view(const engine::State& state, const engine::MarketOrder& order) {
+  const std::int64_t open = order.open_area() / order.slots;
+  return {.id = id_text("ord_", order.id),
+          .party = engine::path_of(state, order.party),
+          .book = order.book,
+          .side = order.side == engine::Side::kBuy ? wire::MarketSide::kBuy : wire::MarketSide::kSell,
+          .hourly = hourly(order.price),
+          .milli = order.quantity,
+          .milli_open = open,
+          .from = engine::start_of(order.first_slot),
+          .to = engine::start_of(order.end_slot()),
+          .held = order.held};
+}
+
+wire::ContractView contract_view(const engine::State& state, const engine::Contract& contract, bool buyer) {
+  return {.id = id_text("ctr_", contract.id.value),
+          .role = buyer ? "buyer" : "seller",
+          .party = engine::path_of(state, buyer ? contract.buyer : contract.seller),
+          .book = contract.book,
+          .state = state_name(contract.state),
+          .hourly = hourly(contract.price),
+          .milli = contract.quantity,
+          .from = contract.start,
+          .to = contract.end,
+          .value = contract.value,
+          .earned = contract.earned,
+          .fee = contract.fee,
+          .refunded = contract.refunded,
+          .penalty = contract.penalty,
+          .bond = contract.bond};
+}
+
+wire::QuoteView quote_view(const engine::State& state, const engine::PlaceOrder& asked, PartyId party) {
+  wire::QuoteView out;
+  engine::MarketOrder bid{.id = state.market.next_order,
+                          .party = party,
+                          .tenant = engine::tenant_of(state, party),
+                          .time_in_force = engine::TimeInForce::kIoc,
+                          .workload = static_cast<std::uint8_t>(asked.workload),
+                          .price = asked.price == 0 ? INT32_MAX : asked.price,
+                          .first_slot = asked.first_slot == 0 ? engine::slot_of(state.now) : asked.first_slot,
+                          .slots = std::max<std::uint32_t>(asked.slots, 1),
+                          .quantity = asked.quantity,
+                          .open = asked.quantity};
+  bid.slots_min = asked.slots_min == 0 ? bid.slots : asked.slots_min;
+  const auto book = state.market.by_instrument.find(asked.instrument);
+  if (book == state.market.by_instrument.end()) return out;
+  bid.book = book->second;
+  const engine::Admitting context{state, nullptr};
+  std::int64_t area = 0;
+  for (const auto& fill : state.market.books.match(bid, engine::admission_of(context)).fills) {
+    if (out.best == Money{}) out.best = hourly(fill.price);
+    area += std::int64_t{fill.quantity} * fill.slots;
+    out.cost_now.micros += fill.price * fill.quantity * fill.slots;
+  }
+  out.milli_now = area / bid.slots;
+  out.most = asked.price == 0 ? out.cost_now : Money{asked.price * asked.quantity * bid.slots};
+  return out;
+}
+
+}  // namespace tranche::api

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The exchange as the API shows it: prices for an hour of a device, windows as instants.
+#include "engine/state.hpp"
+#include "wire/api_market.hpp"
+
+namespace tranche::api {
+
+[[nodiscard]] Money hourly(std::int64_t price);
+[[nodiscard]] std::int64_t price_of(Money hourly, engine::Side side);  // A bid rounds down, an ask up.
+[[nodiscard]] std::uint32_t slots_of(Duration length);                 // Rounded up.
+[[nodiscard]] engine::Instrument instrument_of(const wire::InstrumentBody&);
+[[nodiscard]] wire::InstrumentBody body_of(const engine::Instrument&);
+
+[[nodiscard]] wire::BookList books_view(const engine::State&);
+[[nodiscard]] wire::DepthView depth_view(const engine::State&, std::uint64_t book, std::int64_t slot);
+[[nodiscard]] wire::FillList fills_view(const engine::State&, std::uint64_t book);  // Newest first.
+[[nodiscard]] wire::OrderView order_view(const engine::State&, const engine::MarketOrder&);
+[[nodiscard]] wire::ContractView contract_view(const engine::State&, const engine::Contract&, bool buyer);
+[[nodiscard]] wire::QuoteView quote_view(const engine::State&, const engine::PlaceOrder&, PartyId party);
+
+}  // namespace tranche::api

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tranche agent`: this machine's devices become capacity of a server, until SIGTERM.
+#include <CLI/CLI.hpp>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <thread>
+#include <unistd.h>
+
+#include "agent/agent.hpp"
+#include "agent/opencl_scrubber.hpp"
+#include "agent/sandbox_try.hpp"
+#include "app/agent_commands.hpp"
+#include "app/commands.hpp"
+#include "app/guard_run.hpp"
+#include "app/log.hpp"
+#include "base/text.hpp"
+
+namespace tranche::app {
+namespace {
+
+struct AgentFlags {
+  std::string server{}, token{}, pin{}, name{}, data{}, simulated{}, job_network = "none", log_quota{},
+                                                                     meter_every{};
+  std::vector<std::string> labels{};
+  bool drain_on_exit = false;
+};
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+std::filesystem::path data_folder(const AgentFlags& flags) {
+  if (!flags.data.empty()) return std::filesystem::absolute(flags.data);
+  if (::geteuid() == 0) return "/var/lib/tranche-agent";
+  const char* home = std::getenv("HOME");
+  return std::filesystem::path(home == nullptr ? "." : home) / ".local/share/tranche-agent";
+}
+
+wire::TextMap labels_of(const std::vector<std::string>& entries) {
+  wire::TextMap labels;
+  for (const std::string& entry : entries) {
+    const auto equals = entry.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw CLI::ValidationError("--label", "write NAME=VALUE, not " + entry);
+    labels.set(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  return labels;
+}
+
+agent::Identity identity_of(const AgentFlags& flags, const std::filesystem::path& data) {
+  if (auto known = agent::load_identity(data)) {
+    if (!flags.server.empty()) known->server = flags.server;
+    return *known;
+  }
+  if (flags.server.empty() || flags.token.empty() || flags.pin.empty())
+    throw std::runtime_error(
+        "this machine has not joined yet: give --server, --token and --ca-pin, as printed by "
+        "tranche node add");
+  const std::string name = flags.name.empty() ? host_name() : flags.name;
+  const agent::Identity joined =
+      agent::join({.server = flags.server, .name = name, .token = flags.token, .pin = flags.pin});
+  agent::save_identity(data, joined);
+  return joined;
+}
+
+agent::AgentOptions options_of(const AgentFlags& flags, const std::filesystem::path& data) {
+  agent::AgentOptions options;
+  options.rules.data = data;
+  options.rules.uid_base = agent::default_uid_base();
+  options.rules.host_network = flags.job_network == "host";
+  if (!flags.log_quota.empty()) {
+    const auto quota = parse_bytes(flags.log_quota);
+    if (!quota) throw CLI::ValidationError("--log-quota", "not a size: " + flags.log_quota);
+    options.rules.log_quota = *quota;
+  }
+  if (!flags.meter_every.empty()) {
+    const auto period = parse_duration(flags.meter_every);
+    if (!period || period->count() <= 0) throw CLI::ValidationError("--meter-every", "not a length of time");
+    options.meter_every = *period;
+  }
+  options.labels = labels_of(flags.labels);
+  options.simulated = !flags.simulated.empty();
+  options.end_jobs_on_exit = flags.drain_on_exit;
+  options.program = std::filesystem::read_symlink("/proc/self/exe").string();
+  options.log = [](const std::string& line) { Log().info(line); };
+  return options;
+}
+
+void serve(agent::Agent& agent, const sigset_t& signals) {
+  std::thread watcher([&] {
+    int signal = 0;
+    ::sigwait(&signals, &signal);
+    agent.stop();
+  });
+  agent.run();
+  ::kill(::getpid(), SIGTERM);  // Wakes the watcher when something else ended the run.
+  watcher.join();
+}
+
+void run_agent(const AgentFlags& flags) {
+  const std::filesystem::path data = data_folder(flags);
+  std::filesystem::create_directories(data);
+  agent::AgentOptions options = options_of(flags, data);
+  std::signal(SIGPIPE, SIG_IGN);
+  // The spawner is forked before anything here has a thread.
+  std::unique_ptr<agent::ShimWorld> world;
+  std::unique_ptr<agent::Spawner> spawner;
+  if (!options.simulated) {
+    world = std::make_unique<agent::ShimWorld>(agent::make_shim_world());
+    spawner = std::make_unique<agent::Spawner>(*world);
+    options.guard_library = guard_library();
+  }
+  sigset_t signals{};
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  const agent::Identity identity = identity_of(flags, data);
+  if (options.simulated && !identity.name.starts_with("sim-"))
+    throw std::runtime_error(
+        "a simulated node is named sim-…, so that nobody takes it for a real one: --name sim-" +
+        identity.name);
+  std::vector<std::unique_ptr<gpu::DevicePort>> ports;
+  if (options.simulated) {
+    ports.push_back(gpu::open_scripted(flags.simulated, identity.name));
+  } else {
+    ports = gpu::open_ports();
+  }
+  auto scrubber = options.simulated ? nullptr : std::make_unique<agent::OpenClScrubber>();
+  agent::Agent agent(
+      std::move(options), identity, std::move(ports), spawner.get(), world.get(), std::move(scrubber));
+  serve(agent, signals);
+}
+
+void add_agent(CLI::App& root) {
+  auto* command = root.add_subcommand("agent", "Offer this machine's devices to a server");
+  command->footer("Example:\n  tranche agent --server https://HOST:7879 --token JOIN --ca-pin sha256:…");
+  auto flags = std::make_shared<AgentFlags>();
+  command->add_option("--server", flags->server, "https://HOST:PORT, at the first start");
+  command->add_option("--token", flags->token, "Join token of tranche node add, at the first start");
+  command->add_option("--ca-pin", flags->pin, "Fingerprint of the server's authority, at the first start");
+  command->add_option("--name", flags->name, "Name of the node; else the host's");
+  command->add_option("--data", flags->data, "Where identity, logs and scratch are kept");
+  command->add_option(
+      "--simulated", flags->simulated, "Script of devices that do not exist; nothing executes");
+  command->add_option("--label", flags->labels, "NAME=VALUE, for placement; may be repeated")->take_all();
+  command
+      ->add_option("--job-network", flags->job_network, "What jobs that ask for a network get: none or host")
+      ->check(CLI::IsMember({"none", "host"}));
+  command->add_option("--log-quota", flags->log_quota, "Bytes kept of each output stream, e.g. 64MiB");
+  command->add_option("--meter-every", flags->meter_every, "How often use is reported, e.g. 10s");
+  command->add_flag(
+      "--drain-on-exit", flags->drain_on_exit, "End jobs with the agent, instead of leaving them");
+  command->callback([flags] { run_agent(*flags); });
+}
+
+}  // namespace
+
+void add_agent_commands(CLI::App& root, int& status) {
+  add_agent(root);
+  add_agent_sandbox_command(root, status);
+}
+
+}  // namespace tranche::app

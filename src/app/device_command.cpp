@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tranche device`: the accelerators of this very machine, and whether they are fit for tenants. Needs no
+// server and no agent.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "app/commands.hpp"
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/commands.hpp"
+#include "gpu/device_tests.hpp"
+#include "gpu/port.hpp"
+#include "wire/codec.hpp"
+
+namespace tranche::app {
+namespace {
+
+using cli::Align;
+using cli::Session;
+using cli::Show;
+using cli::Table;
+
+struct TestFlags {
+  std::string level = "quick";
+  std::string device{};
+  std::string memory{};
+  bool own_only = false;
+};
+
+std::vector<wire::DeviceFacts> devices_of(const std::string& script) {
+  std::vector<wire::DeviceFacts> out;
+  if (!script.empty()) return gpu::open_scripted(script)->discover();
+  for (const auto& port : gpu::open_ports()) {
+    for (wire::DeviceFacts& device : port->discover()) out.push_back(std::move(device));
+  }
+  return out;
+}
+
+std::string size_text(Bytes size) {
+  char out[32];
+  std::snprintf(out, sizeof out, "%.1f GB", static_cast<double>(size.count) / 1e9);
+  return out;
+}
+
+Table device_table(const std::vector<wire::DeviceFacts>& devices) {
+  Table table({{"UUID"},
+               {"MODEL"},
+               {"NAME"},
+               {"VRAM", Align::kRight},
+               {"MODE"},
+               {"SOFT"},
+               {"NUMA", Align::kRight, Show::kWide},
+               {"PCI", Align::kLeft, Show::kWide},
+               {"DRIVER", Align::kLeft, Show::kWide}});
+  for (const wire::DeviceFacts& device : devices) {
+    table.add({device.uuid,
+               device.model.empty() ? "-" : device.model,
+               device.name,
+               size_text(device.vram),
+               std::string(wire::name_of(device.mode)),
+               device.soft_capable ? "yes" : "no",
+               std::to_string(device.numa_node),
+               device.pci_address,
+               device.driver_version});
+  }
+  return table;
+}
+
+void list(Session& session, const std::string& script) {
+  const gpu::DeviceFactsList devices{.items = devices_of(script)};
+  session.print(wire::to_json(devices),
+                {.table = [&] { return device_table(devices.items); },
+                 .names =
+                     [&] {
+                       std::string names;
+                       for (const wire::DeviceFacts& device : devices.items) names += device.uuid + "\n";
+                       return names;
+                     }});
+}
+
+std::string upper(std::string_view word) {
+  std::string out(word);
+  for (char& c : out) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return out;
+}
+
+Table test_table(const gpu::DeviceReports& reports) {
+  Table table({{"DEVICE", Align::kLeft, reports.items.size() > 1 ? Show::kAlways : Show::kWide},
+               {"TEST"},
+               {"VERDICT"},
+               {"MEASURED", Align::kRight},
+               {"FLOOR", Align::kRight},
+               {"UNIT"},
+               {"DETAIL"}});
+  for (const gpu::DeviceReport& report : reports.items) {
+    for (const wire::TestOutcome& row : report.receipt.tests) {
+      table.add({report.uuid,
+                 row.name,
+                 upper(wire::name_of(row.verdict)),
+                 std::to_string(row.measured),
+                 row.floor == 0 ? std::string("-") : std::to_string(row.floor),
+                 row.unit,
+                 row.detail});
+    }
+  }
+  return table;
+}
+
+std::string test_text(const gpu::DeviceReports& reports) {
+  std::string out = test_table(reports).text();
+  for (const gpu::DeviceReport& report : reports.items) {
+    out += "\n" + report.uuid + " (" + report.name + "): " + upper(wire::name_of(report.receipt.verdict)) +
+           " at level " + std::string(wire::name_of(report.receipt.level)) + " in " +
+           text(report.receipt.took) + "\n";
+  }
+  return out;
+}
+
+gpu::DeviceTestOptions options_from(const TestFlags& flags) {
+  gpu::DeviceTestOptions options{.level = cli::enum_value<wire::TestLevel>("--level", flags.level),
+                                 .vendor_tools = !flags.own_only};
+  if (flags.memory.empty()) return options;
+  const auto memory = parse_bytes(flags.memory);
+  if (!memory || memory->count < 4096)
+    throw cli::usage_failure("--memory takes a size such as 2GiB, not '" + flags.memory + "'");
+  options.memory_budget = memory->count;
+  return options;
+}
+
+bool is_fit(wire::Verdict verdict) {
+  return verdict == wire::Verdict::kPass || verdict == wire::Verdict::kInfo;
+}
+
+void test(Session& session, const TestFlags& flags) {
+  const gpu::DeviceTestOptions options = options_from(flags);
+  gpu::DeviceReports reports;
+  for (const gpu::OpenClDevice& device : gpu::opencl_devices()) {
+    if (flags.device.empty() || device.facts.uuid == flags.device)
+      reports.items.push_back(gpu::test_device(device, options));
+  }
+  if (reports.items.empty()) {
+    throw cli::Failure(
+        cli::kNotFound,
+        {flags.device.empty() ? "no OpenCL device on this machine" : "no device " + flags.device,
+         "tranche device list shows what there is; testing needs the vendor's OpenCL driver"});
+  }
+  gpu::compare_with_peers(reports.items);
+  session.print(wire::to_json(reports),
+                {.table = [&] { return test_table(reports); },
+                 .text = [&] { return test_text(reports); },
+                 .names =
+                     [&] {
+                       std::string names;
+                       for (const gpu::DeviceReport& report : reports.items) names += report.uuid + "\n";
+                       return names;
+                     }});
+  for (const gpu::DeviceReport& report : reports.items) {
+    if (!is_fit(report.receipt.verdict)) throw cli::quiet_end(cli::kOther);
+  }
+}
+
+}  // namespace
+
+void add_device_commands(CLI::App& root, cli::Program& program) {
+  CLI::App& group = cli::add_group(root,
+                                   {"device",
+                                    "Accelerators of this machine, without a server",
+                                    "tranche device list\ntranche device test --level standard"});
+  const auto script = std::make_shared<std::string>();
+  CLI::App& listing = cli::add_command(
+      group, {"list", "What is in this machine", "tranche device list -o wide\ntranche device list -o json"});
+  listing.add_option("--simulated", *script, "List a scripted machine instead")->type_name("FILE");
+  listing.callback([script, &program] { list(program.session(), *script); });
+
+  const auto flags = std::make_shared<TestFlags>();
+  CLI::App& testing = cli::add_command(group,
+                                       {"test",
+                                        "Is a device fit for tenants? Exits with 1 when one is not",
+                                        "tranche device test\n"
+                                        "tranche device test --level full --device GPU-1f2e -o json"});
+  testing.add_option("--level", flags->level, "quick (seconds), standard (all memory once) or full");
+  testing.add_option("--device", flags->device, "Only this one, by UUID")->type_name("UUID");
+  testing.add_option("--memory", flags->memory, "At most so much memory, e.g. 2GiB");
+  testing.add_flag("--own-only", flags->own_only, "Leave out tools of vendors");
+  testing.callback([flags, &program] { test(program.session(), *flags); });
+}
+
+}  // namespace tranche::app

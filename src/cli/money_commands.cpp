@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// account, price, cost, invoice: what there is to spend, what things cost, what they did cost.
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/commands.hpp"
+#include "cli/human.hpp"
+#include "net/http.hpp"
+#include "wire/api_money.hpp"
+
+namespace tranche::cli {
+namespace {
+
+using wire::AccountView;
+using wire::PriceList;
+
+Money money_value(const std::string& option, const std::string& given) {
+  if (const auto amount = parse_money(given)) return *amount;
+  throw usage_failure(option + " takes an amount such as 12.50, not '" + given + "'");
+}
+
+void print(Session& session, const Answer<AccountView>& answer) {
+  const AccountView& one = answer.value;
+  session.print(answer.body, {.table = [&] {
+                  Table table({{"PARTY"},
+                               {"CREDIT", Align::kRight},
+                               {"HELD", Align::kRight},
+                               {"AVAILABLE", Align::kRight},
+                               {"EARNED", Align::kRight},
+                               {"SPENT THIS MONTH", Align::kRight},
+                               {"CURRENCY"}});
+                  table.add({one.party,
+                             text(one.credit),
+                             text(one.held),
+                             text(one.available),
+                             text(one.payable),
+                             text(one.spent_this_month),
+                             one.currency});
+                  return table;
+                }});
+}
+
+void add_accounts(CLI::App& root, Program& program) {
+  CLI::App& group =
+      add_group(root, {"account", "Credit of a party, and what is set aside", "tranche account show acme"});
+  const auto party = std::make_shared<std::string>();
+  CLI::App& show = add_command(group, {"show", "Balance and holds", "tranche account show acme"});
+  show.add_option("party", *party, "Id or path; else --subscriber");
+  show.callback([party, &program] {
+    Session& session = program.session();
+    print(session,
+          session.get<AccountView>("/v1/accounts/" +
+                                   path_segment(session.party_or_default(*party, "the party"))));
+  });
+  struct TopUp {
+    std::string party{}, amount{}, reference{}, memo{};
+  };
+  const auto paid = std::make_shared<TopUp>();
+  CLI::App& top_up = add_command(
+      group, {"top-up", "Money came in", "tranche account top-up acme 500 --reference 'bank transfer 4711'"});
+  top_up.add_option("party", paid->party, "Id or path")->required();
+  top_up.add_option("amount", paid->amount, "How much")->required();
+  top_up.add_option("--reference", paid->reference, "Of the payment; the same one counts once")
+      ->type_name("TEXT");
+  top_up.add_option("--memo", paid->memo, "A word about it")->type_name("TEXT");
+  top_up.callback([paid, &program] {
+    Session& session = program.session();
+    const wire::TopUpBody body{money_value("amount", paid->amount), paid->reference, paid->memo};
+    print(session,
+          session.ask<AccountView>({.method = "POST",
+                                    .path = "/v1/accounts/" + path_segment(paid->party) + "/top-up",
+                                    .body = wire::to_json(body)}));
+  });
+  const auto line = std::make_shared<TopUp>();
+  CLI::App& overdraft = add_command(
+      group, {"overdraft", "How far below zero it may go", "tranche account overdraft acme 1000"});
+  overdraft.add_option("party", line->party, "Id or path")->required();
+  overdraft.add_option("amount", line->amount, "How far")->required();
+  overdraft.callback([line, &program] {
+    Session& session = program.session();
+    const wire::OverdraftBody body{money_value("amount", line->amount)};
+    print(session,
+          session.ask<AccountView>({.method = "PUT",
+                                    .path = "/v1/accounts/" + path_segment(line->party) + "/overdraft",
+                                    .body = wire::to_json(body)}));
+  });
+}
+
+Table price_table(const std::vector<PriceList>& lists) {
+  Table table({{"LIST"}, {"VALID FROM"}, {"RULE"}, {"MODEL"}, {"GPU-HOUR", Align::kRight}, {"CHARGED ON"}});
+  for (const PriceList& list : lists) {
+    for (const wire::PriceRule& rule : list.rules) {
+      std::string basis(wire::name_of(rule.basis));
+      if (rule.basis == wire::ChargeBasis::kMixed) basis += ' ' + std::to_string(rule.used_percent) + '%';
+      table.add({list.name,
+                 local_time_text(list.valid_from),
+                 rule.name,
+                 rule.model.empty() ? "any" : rule.model,
+                 text(rule.gpu_hour),
+                 basis});
+    }
+  }
+  return table;
+}
+
+void add_prices(CLI::App& root, Program& program) {
+  CLI::App& group = add_group(root, {"price", "What an hour of a device costs", "tranche price list"});
+  add_command(group, {"list", "Price lists, those to come included", "tranche price list"})
+      .callback([&program] {
+        Session& session = program.session();
+        const auto answer = session.get<wire::PriceListBook>("/v1/prices");
+        session.print(answer.body, {.table = [&] { return price_table(answer.value.items); }});
+      });
+  struct Options {
+    std::string name{}, from{}, model{}, gpu_hour{}, basis{}, file{};
+    std::uint32_t used_percent = 0;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App& set =
+      add_command(group,
+                  {"set",
+                   "Set a price list of one rule; the API takes longer ones",
+                   "tranche price set 2026 --gpu-hour 2.40\n"
+                   "tranche price set 2027 --model H100 --gpu-hour 2.10 --from 2027-01-01T00:00:00Z "
+                   "--charge mixed --used-percent 40"});
+  set.add_option("name", options->name, "Of the list")->required();
+  set.add_option("--gpu-hour", options->gpu_hour, "Price of a whole device")->required()->type_name("AMOUNT");
+  set.add_option("--model", options->model, "For this model alone")->type_name("MODEL");
+  set.add_option("--from", options->from, "When it begins to hold; else now")->type_name("TIME");
+  set.add_option("--charge", options->basis, "allocated, used or mixed")->type_name("BASIS");
+  set.add_option("--used-percent", options->used_percent, "Of a mixed price: the part by use")
+      ->type_name("PERCENT");
+  set.callback([options, &program] {
+    PriceList list{.name = options->name, .rules = {{.name = options->name, .model = options->model}}};
+    list.rules[0].gpu_hour = money_value("--gpu-hour", options->gpu_hour);
+    list.rules[0].used_percent = options->used_percent;
+    if (!options->basis.empty())
+      list.rules[0].basis = enum_value<wire::ChargeBasis>("--charge", options->basis);
+    if (!options->from.empty()) {
+      const auto at = parse_instant(options->from);
+      if (!at) throw usage_failure("--from takes a time such as 2027-01-01T00:00:00Z");
+      list.valid_from = *at;
+    }
+    Session& session = program.session();
+    const auto answer =
+        session.ask<PriceList>({.method = "PUT", .path = "/v1/prices", .body = wire::to_json(list)});
+    session.print(answer.body, {.table = [&] { return price_table({answer.value}); }});
+  });
+}
+
+struct ReportOptions {
+  std::string party{}, by = "user", from{}, to{}, month = "current";
+  bool csv = false;
+};
+
+std::string query_of(const ReportOptions& options, bool by) {
+  std::string query;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty())
+      query += (query.empty() ? "?" : "&") + std::string(name) + "=" + net::percent_encode(value);
+  };
+  if (by) add("by", options.by);
+  add("from", options.from);
+  add("to", options.to);
+  return query;
+}
+
+Table cost_table(const wire::CostReport& report) {
+  Table table({{"WHAT"},
+               {"COST", Align::kRight},
+               {"CREDITED", Align::kRight},
+               {"GPU-HOURS", Align::kRight},
+               {"BUSY", Align::kRight},
+               {"PAID BUT IDLE", Align::kRight}});
+  for (const wire::CostRow& row : report.items) {
+    table.add({row.what,
+               text(row.cost),
+               text(row.credited),
+               hours_text(row.allocated_gpu_milliseconds / 1000),
+               hours_text(row.used_gpu_milliseconds / 1000),
+               std::to_string(row.idle_percent) + "%"});
+  }
+  table.add({"total", text(report.total), "", "", "", ""});
+  return table;
+}
+
+void add_costs(CLI::App& root, Program& program) {
+  CLI::App& group = add_group(root, {"cost", "What was spent, on what", "tranche cost show acme --by job"});
+  const auto options = std::make_shared<ReportOptions>();
+  CLI::App& show = add_command(group,
+                               {"show",
+                                "Costs at and below a party",
+                                "tranche cost show acme --by job --from 2026-11-01 --to 2026-12-01"});
+  show.add_option("party", options->party, "Id or path; else --subscriber");
+  show.add_option("--by", options->by, "tenant, subscriber, user, job, model, kind or day")
+      ->type_name("WHAT");
+  show.add_option("--from", options->from, "First day; else this month's")->type_name("DAY");
+  show.add_option("--to", options->to, "The day after the last")->type_name("DAY");
+  show.callback([options, &program] {
+    Session& session = program.session();
+    const std::string party = session.party_or_default(options->party, "the party");
+    const auto answer =
+        session.get<wire::CostReport>("/v1/costs/" + path_segment(party) + query_of(*options, true));
+    session.print(answer.body, {.table = [&] { return cost_table(answer.value); }});
+  });
+  const auto exported = std::make_shared<ReportOptions>();
+  const auto focus = std::make_shared<bool>(false);
+  CLI::App& out = add_command(
+      group,
+      {"export", "Costs as a table for finance tools", "tranche cost export acme --focus > november.csv"});
+  out.add_option("party", exported->party, "Id or path; else --subscriber");
+  out.add_flag("--focus", *focus, "FOCUS 1.2; the only form there is");
+  out.add_option("--from", exported->from, "First day; else this month's")->type_name("DAY");
+  out.add_option("--to", exported->to, "The day after the last")->type_name("DAY");
+  out.callback([exported, &program] {
+    Session& session = program.session();
+    const std::string party = session.party_or_default(exported->party, "the party");
+    const auto response =
+        session.call({.path = "/v1/costs/" + path_segment(party) + "/focus" + query_of(*exported, false)});
+    std::fputs(response.body.c_str(), stdout);
+  });
+}
+
+void add_invoices(CLI::App& root, Program& program) {
+  CLI::App& group =
+      add_group(root, {"invoice", "What is owed for a month", "tranche invoice show acme 2026-11"});
+  const auto options = std::make_shared<ReportOptions>();
+  CLI::App& show =
+      add_command(group,
+                  {"show",
+                   "The invoice of a month",
+                   "tranche invoice show acme 2026-11\ntranche invoice show acme 2026-11 --csv"});
+  show.add_option("party", options->party, "Id or path; else --subscriber");
+  show.add_option("month", options->month, "Such as 2026-11; else the one that runs");
+  show.add_flag("--csv", options->csv, "As CSV");
+  show.callback([options, &program] {
+    Session& session = program.session();
+    const std::string party = session.party_or_default(options->party, "the party");
+    const std::string path = "/v1/invoices/" + path_segment(party) + "/" + path_segment(options->month);
+    if (options->csv) {
+      std::fputs(session.call({.path = path + "?format=csv"}).body.c_str(), stdout);
+      return;
+    }
+    const auto answer = session.get<wire::InvoiceView>(path);
+    session.print(answer.body, {.table = [&] {
+                    Table table({{"DESCRIPTION"}, {"AMOUNT", Align::kRight}, {"CURRENCY"}});
+                    for (const wire::InvoiceLine& line : answer.value.lines)
+                      table.add({line.description, text(line.amount), answer.value.currency});
+                    table.add({answer.value.final ? "Total" : "Total so far",
+                               text(answer.value.total),
+                               answer.value.currency});
+                    return table;
+                  }});
+  });
+}
+
+}  // namespace
+
+void add_money_commands(CLI::App& root, Program& program) {
+  add_accounts(root, program);
+  add_prices(root, program);
+  add_costs(root, program);
+  add_invoices(root, program);
+}
+
+}  // namespace tranche::cli

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/cost.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "engine/spend.hpp"
+#include "wire/fields.hpp"
+
+namespace tranche::engine {
+namespace {
+
+std::string instant_text(Instant at) {
+  std::string out;
+  append_text(out, at);
+  return out;
+}
+
+// The nearest party of a kind at or above; the party itself where there is none.
+std::string ancestor(const State& state, PartyId party, PartyKind kind) {
+  for (const Party* at = state.party(party); at != nullptr; at = state.party(at->parent)) {
+    if (at->id.kind() == kind) return path_of(state, at->id);
+  }
+  return path_of(state, party);
+}
+
+std::string label(const State& state, const CostLine& line, wire::CostBy by) {
+  switch (by) {
+    case wire::CostBy::kTenant:
+      return ancestor(state, line.key.party, PartyKind::kTenant);
+    case wire::CostBy::kSubscriber:
+      return ancestor(state, line.key.party, PartyKind::kSubscriber);
+    case wire::CostBy::kUser:
+      return path_of(state, line.key.party);
+    case wire::CostBy::kJob:
+      return line.key.job == JobId{} ? "exchange" : text(line.key.job);
+    case wire::CostBy::kModel:
+      return line.key.job == JobId{} ? "exchange" : line.model;
+    case wire::CostBy::kKind:
+      return line.key.job == JobId{} ? "exchange" : std::string(wire::name_of(line.workload));
+    case wire::CostBy::kDay:
+      return instant_text(line.key.day).substr(0, 10);
+  }
+  return {};
+}
+
+void add_line(wire::CostRow& row, const CostLine& line) {
+  row.cost.micros += line.amount.micros;
+  row.credited.micros += line.credited.micros;
+  row.allocated_gpu_milliseconds += line.allocated / 1000;
+  row.used_gpu_milliseconds += line.used / 1000;
+  for (const auto& [unit, count] : line.units) row.units[unit] += count;
+}
+
+// At the pace of the days so far, to the end of the month that `now` is in.
+Money forecast(Money total, Instant from, Instant to, Instant now) {
+  if (now >= to || now <= from || to <= from) return {};
+  const Duration passed = now - from;
+  return {static_cast<std::int64_t>(Int128{total.micros} * (to - from).count() / passed.count())};
+}
+
+}  // namespace
+
+wire::CostReport cost_report(const State& state, PartyId party, wire::CostBy by, Instant from, Instant to) {
+  wire::CostReport report{
+      .party = path_of(state, party), .currency = state.settings.currency, .from = from, .to = to};
+  std::map<std::string, wire::CostRow> rows;
+  const auto end = state.costs.lower_bound(CostKey{to, {}, {}});
+  for (auto at = state.costs.lower_bound(CostKey{from, {}, {}}); at != end; ++at) {
+    const CostLine& line = at->second;
+    if (!is_at_or_below(state, line.key.party, party)) continue;
+    wire::CostRow& row = rows[label(state, line, by)];
+    add_line(row, line);
+    report.total.micros += line.amount.micros - line.credited.micros;
+  }
+  for (auto& [what, row] : rows) {
+    row.what = what;
+    if (row.allocated_gpu_milliseconds > 0) {
+      const std::int64_t idle = row.allocated_gpu_milliseconds - row.used_gpu_milliseconds;
+      row.idle_percent = std::clamp<std::int64_t>(
+          static_cast<std::int64_t>(Int128{idle} * 100 / row.allocated_gpu_milliseconds), 0, 100);
+    }
+    report.items.push_back(std::move(row));
+  }
+  std::stable_sort(
+      report.items.begin(), report.items.end(), [](const auto& a, const auto& b) { return a.cost > b.cost; });
+  report.forecast = forecast(report.total, from, to, state.now);
+  return report;
+}
+
+std::int64_t round_to_cents(std::int64_t micros) {
+  constexpr std::int64_t kCent = 10'000;
+  const std::int64_t rest = ((micros % kCent) + kCent) % kCent;
+  const std::int64_t down = micros - rest;
+  if (rest * 2 < kCent) return down;
+  if (rest * 2 > kCent) return down + kCent;
+  return (down / kCent) % 2 == 0 ? down : down + kCent;
+}
+
+wire::InvoiceView invoice(const State& state, PartyId party, Instant from, Instant to) {
+  const Party* customer = state.party(party);
+  wire::InvoiceView out{
+      .id = text(party) + "-" + instant_text(from).substr(0, 7),
+      .party = path_of(state, party),
+      .currency = state.settings.currency,
+      .time_zone = customer == nullptr || customer->time_zone.empty() ? "UTC" : customer->time_zone,
+      .from = from,
+      .to = to,
+      .final = state.now >= to};
+  const wire::CostReport costs = cost_report(state, party, wire::CostBy::kModel, from, to);
+  std::int64_t exact = 0;
+  const auto line = [&](std::string description, std::int64_t micros) {
+    if (micros == 0) return;
+    exact += micros;
+    const Money amount{round_to_cents(micros)};
+    out.total.micros += amount.micros;
+    out.lines.push_back({std::move(description), amount});
+  };
+  for (const wire::CostRow& row : costs.items) {
+    line(row.what == "exchange" ? "Capacity bought on the exchange" : "Use of " + row.what, row.cost.micros);
+    line("Credits and refunds, " + row.what, -row.credited.micros);
+  }
+  out.rounding.micros = out.total.micros - exact;
+  return out;
+}
+
+}  // namespace tranche::engine

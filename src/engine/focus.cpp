@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/focus.hpp"
+
+#include <array>
+
+#include "base/text.hpp"
+#include "engine/spend.hpp"
+#include "wire/fields.hpp"
+
+namespace tranche::engine {
+namespace {
+
+// Mandatory columns first, then what else is known, then columns of our own.
+constexpr std::array<std::string_view, 33> kHeader{"BilledCost",
+                                                   "BillingAccountId",
+                                                   "BillingAccountName",
+                                                   "BillingCurrency",
+                                                   "BillingPeriodEnd",
+                                                   "BillingPeriodStart",
+                                                   "ChargeCategory",
+                                                   "ChargeClass",
+                                                   "ChargeDescription",
+                                                   "ChargeFrequency",
+                                                   "ChargePeriodEnd",
+                                                   "ChargePeriodStart",
+                                                   "ConsumedQuantity",
+                                                   "ConsumedUnit",
+                                                   "ContractedCost",
+                                                   "EffectiveCost",
+                                                   "InvoiceIssuerName",
+                                                   "ListCost",
+                                                   "PricingCategory",
+                                                   "PricingQuantity",
+                                                   "PricingUnit",
+                                                   "ProviderName",
+                                                   "PublisherName",
+                                                   "ResourceId",
+                                                   "ResourceType",
+                                                   "ServiceCategory",
+                                                   "ServiceName",
+                                                   "ServiceSubcategory",
+                                                   "SkuId",
+                                                   "SubAccountId",
+                                                   "SubAccountName",
+                                                   "x_HostProviderName",
+                                                   "x_ServiceProviderName"};
+
+std::string date(Instant at) {
+  std::string out;
+  append_text(out, std::chrono::floor<std::chrono::seconds>(at));
+  const auto point = out.find('.');
+  return point == std::string::npos ? out : out.substr(0, point) + "Z";
+}
+
+std::string decimal(Money amount) {
+  std::string out;
+  append_text(out, amount);
+  return out;
+}
+
+std::string gpu_hours(std::int64_t milli_milliseconds) {  // Six decimals, rounded down.
+  const std::int64_t millionths =
+      static_cast<std::int64_t>(Int128{milli_milliseconds} * 1'000'000 / 3'600'000'000);
+  return decimal({millionths});
+}
+
+void cell(std::string& out, std::string_view text) {  // An empty text is null.
+  if (out.size() > 0 && out.back() != '\n') out += ',';
+  if (text.empty()) return;
+  if (text.find_first_of(",\"\n") == std::string_view::npos) {
+    out += text;
+    return;
+  }
+  out += '"';
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  out += '"';
+}
+
+struct Row {
+  const State& state;
+  const CostLine& line;
+  Money amount{};
+  bool credit = false;
+};
+
+void append_row(std::string& out, const Row& row) {
+  const bool exchange = row.line.key.job == JobId{};
+  const PartyId payer = tenant_of(row.state, row.line.key.party);
+  const Instant month = month_of(row.line.key.day);
+  const Instant next_month = month_of(month + std::chrono::days(32));
+  const std::string amount = decimal(row.amount);
+  const std::string hours = row.credit ? "" : gpu_hours(row.line.allocated);
+  const std::string model = exchange ? "exchange" : row.line.model;
+  const std::array<std::string, kHeader.size()> cells{
+      amount,
+      text(payer),
+      path_of(row.state, payer),
+      row.state.settings.currency,
+      date(next_month),
+      date(month),
+      row.credit ? "Credit" : (exchange ? "Purchase" : "Usage"),
+      "",
+      row.credit ? "Credits and refunds" : (exchange ? "Capacity bought on the exchange" : "GPU time"),
+      exchange ? "One-Time" : "Usage-Based",
+      date(row.line.key.day + std::chrono::days(1)),
+      date(row.line.key.day),
+      row.credit ? "" : gpu_hours(row.line.used),
+      row.credit ? "" : "GPU-Hours",
+      amount,
+      amount,
+      "Tranche",
+      amount,
+      exchange ? "Dynamic" : "Standard",
+      hours,
+      row.credit ? "" : "GPU-Hours",
+      "Tranche",
+      "Tranche",
+      exchange ? "" : text(row.line.key.job),
+      exchange ? "" : "Job",
+      "Compute",
+      "GPU capacity",
+      "Other (Compute)",
+      model,
+      text(row.line.key.party),
+      path_of(row.state, row.line.key.party),
+      "Tranche",
+      "Tranche"};
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (i > 0) out += ',';
+    std::string one;
+    cell(one, cells[i]);
+    out += one;
+  }
+  out += '\n';
+}
+
+}  // namespace
+
+std::string focus_csv(const State& state, PartyId party, Instant from, Instant to) {
+  std::string out;
+  for (std::size_t i = 0; i < kHeader.size(); ++i) {
+    if (i > 0) out += ',';
+    out += kHeader[i];
+  }
+  out += '\n';
+  const auto end = state.costs.lower_bound(CostKey{to, {}, {}});
+  for (auto at = state.costs.lower_bound(CostKey{from, {}, {}}); at != end; ++at) {
+    const CostLine& line = at->second;
+    if (!is_at_or_below(state, line.key.party, party)) continue;
+    if (line.amount != Money{}) append_row(out, {state, line, line.amount, false});
+    if (line.credited != Money{}) append_row(out, {state, line, {-line.credited.micros}, true});
+  }
+  return out;
+}
+
+}  // namespace tranche::engine

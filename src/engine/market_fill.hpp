@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// From a match to events: shared by orders, by asks whose price fell, and by substitution.
+#include "engine/event.hpp"
+#include "engine/state.hpp"
+
+namespace tranche::engine {
+
+struct Admitting {
+  const State& state;
+  const Piece* fresh = nullptr;  // A piece that is not in the state yet.
+};
+[[nodiscard]] policy::Admission admission_of(const Admitting&);
+// Decides an order in a known book; an ask sells from the piece. Appends its events, or says why not.
+[[nodiscard]] std::optional<Refusal> append_order(
+    const State&, const PlaceOrder&, const Piece*, Instant at, Events&);
+// What the order must set aside: all it could cost, or the bond of what it would bring. Nothing: too large.
+[[nodiscard]] std::optional<Money> cover_of(const State&, const MarketOrder&);
+// Appends one OrderFilled for each fill, contracts numbered from `next_contract`; what the buyer pays in all.
+Money append_fills(
+    const State&, const MarketOrder& taker, const policy::Match&, Instant at, Events&, std::uint64_t next);
+
+void append_market_due(const State&, Instant at, Events&);
+void append_contracts_due(const State&, Instant at, Events&);
+// Indexes of an order, a piece or a contract, as apply() and a snapshot's reader make them.
+void note_due(Market&, const MarketOrder&);
+void note_due(Market&, const Contract&);
+void note_piece(Market&, const Piece&);
+void forget_past(Market&, Instant at);  // Lists and pieces of windows that are over.
+
+}  // namespace tranche::engine

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Metering: from what a lease used to what it costs, exactly once, with the remainder carried from interval
+// to interval so that parts add up to the whole.
+#include <boost/describe/class.hpp>
+#include <boost/describe/enum.hpp>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/money.hpp"
+#include "base/time.hpp"
+#include "engine/price.hpp"
+#include "wire/isolation.hpp"
+#include "wire/meter.hpp"
+#include "wire/workload.hpp"
+
+namespace tranche::engine {
+
+struct Charge {
+  Money amount{};
+  std::int64_t remainder = 0;  // Below one micro-unit, in parts of kChargeUnit; goes into the next interval.
+};
+constexpr std::int64_t kGpuHour = 3'600'000'000'000;  // Thousandths times microseconds; or nanoseconds.
+constexpr std::int64_t kChargeUnit = kGpuHour * 100;  // Shares by use are in percent.
+constexpr Duration kMeterMost = std::chrono::hours(24 * 31);  // Of one interval; no clock runs longer.
+
+// What an interval costs: `milli` thousandths of devices for `allocated`, busy for `used` nanoseconds. Never
+// negative, whatever the clocks did.
+[[nodiscard]] Charge charge(
+    const PriceRule&, std::int64_t milli, Duration allocated, std::int64_t used, std::int64_t remainder);
+
+struct MeterPlan {  // What a lease will be charged by.
+  LeaseId lease{};
+  JobId job{};
+  PartyId party{};
+  std::string model{};
+  std::string shape{};
+  std::string region{};
+  wire::Isolation isolation = wire::Isolation::kSoft;
+  wire::WorkloadKind workload = wire::WorkloadKind::kBatch;
+  std::uint8_t priority = 50;
+  bool on_demand = false;
+  std::int64_t milli = 0;
+  Duration ahead = std::chrono::hours(1);  // How much of the future is set aside at any time.
+};
+BOOST_DESCRIBE_STRUCT(
+    MeterPlan,
+    (),
+    (lease, job, party, model, shape, region, isolation, workload, priority, on_demand, milli, ahead))
+
+struct Meter {
+  LeaseId lease{};
+  MeterPlan plan{};
+  PartyId payer{};
+  std::uint64_t epoch = 0;
+  std::uint64_t sequence = 0;
+  Instant metered_to{};
+  std::int64_t remainder = 0;
+  std::map<std::string, std::int64_t> unit_remainders{};  // In millionths of a micro-unit.
+  Money target{};                                         // What should be held.
+  Money held{};
+  Money charged{};
+  bool exhausted = false;  // Nothing covers more: its lease must end.
+};
+BOOST_DESCRIBE_STRUCT(Meter,
+                      (),
+                      (lease,
+                       plan,
+                       payer,
+                       epoch,
+                       sequence,
+                       metered_to,
+                       remainder,
+                       unit_remainders,
+                       target,
+                       held,
+                       charged,
+                       exhausted))
+
+struct OpenMeter {  // These three come from the platform itself.
+  MeterPlan plan{};
+};
+struct MeterOpened {
+  PartyId party{};
+  MeterPlan plan{};
+  PartyId payer{};
+  Money held{};
+};
+BOOST_DESCRIBE_STRUCT(MeterOpened, (), (party, plan, payer, held))
+
+struct RecordUsage {
+  wire::MeterRecord record{};
+};
+struct Charged {
+  PartyId party{};
+  LeaseId lease{};
+  JobId job{};
+  DeviceId device{};
+  std::uint64_t epoch = 0;
+  std::uint64_t sequence = 0;
+  Instant from{};
+  Instant to{};
+  std::int64_t allocated = 0;  // Thousandths times microseconds.
+  std::int64_t used = 0;       // Nanoseconds.
+  std::int64_t vram_byte_seconds = 0;
+  std::map<std::string, std::int64_t> units{};
+  std::string rule{};  // The last price that was applied.
+  Money amount{};
+  std::int64_t remainder = 0;
+  std::map<std::string, std::int64_t> unit_remainders{};
+  Money held{};  // Afterwards.
+  bool exhausted = false;
+};
+BOOST_DESCRIBE_STRUCT(Charged,
+                      (),
+                      (party,
+                       lease,
+                       job,
+                       device,
+                       epoch,
+                       sequence,
+                       from,
+                       to,
+                       allocated,
+                       used,
+                       vram_byte_seconds,
+                       units,
+                       rule,
+                       amount,
+                       remainder,
+                       unit_remainders,
+                       held,
+                       exhausted))
+
+struct CloseMeter {
+  LeaseId lease{};
+  Instant fault{};  // Set: a fault of the platform at that time; what was charged since is given back.
+};
+struct MeterClosed {
+  PartyId party{};
+  LeaseId lease{};
+  Money released{};
+  Money credited{};
+};
+BOOST_DESCRIBE_STRUCT(MeterClosed, (), (party, lease, released, credited))
+
+// Costs as reports need them: a day, who, and which job. Job zero: bought on the exchange.
+struct CostKey {
+  Instant day{};
+  PartyId party{};
+  JobId job{};
+  auto operator<=>(const CostKey&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(CostKey, (), (day, party, job))
+
+struct CostLine {
+  CostKey key{};
+  std::string model{};
+  wire::WorkloadKind workload = wire::WorkloadKind::kBatch;
+  Money amount{};
+  Money credited{};
+  std::int64_t allocated = 0;  // Thousandths times milliseconds.
+  std::int64_t used = 0;       // Microseconds of a device, which is the same unit.
+  std::map<std::string, std::int64_t> units{};
+};
+BOOST_DESCRIBE_STRUCT(CostLine, (), (key, model, workload, amount, credited, allocated, used, units))
+
+}  // namespace tranche::engine

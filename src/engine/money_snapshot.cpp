@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/money_snapshot.hpp"
+
+#include "engine/market_fill.hpp"
+#include "wire/codec_impl.hpp"
+
+namespace tranche::engine {
+namespace {
+
+using wire::detail::read_record;
+using wire::detail::RecordReader;
+using wire::detail::write_record;
+
+struct MoneyCounters {
+  std::uint64_t next_posting = 1, next_hold = 1, next_order = 1, next_piece = 1, next_contract = 1;
+  std::uint64_t trade_count = 0;
+  MarketRules rules{};
+};
+BOOST_DESCRIBE_STRUCT(MoneyCounters,
+                      (),
+                      (next_posting, next_hold, next_order, next_piece, next_contract, trade_count, rules))
+
+template <class T>
+void write_table(std::string& out, const IdTable<T>& table) {
+  const auto ids = table.ids();
+  wire::detail::write_varint(out, ids.size());
+  for (const std::uint64_t id : ids) write_record(out, *table.find(id));
+}
+
+template <class Map>
+void write_values(std::string& out, const Map& map) {
+  wire::detail::write_varint(out, map.size());
+  for (const auto& [key, value] : map) write_record(out, value);
+}
+
+template <class T, class Take>
+bool read_each(RecordReader& reader, Take take) {
+  std::uint64_t count = 0;
+  if (!read_record(reader, count)) return false;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    T value{};
+    if (!read_record(reader, value)) return false;
+    take(std::move(value));
+  }
+  return true;
+}
+
+bool read_ledger(RecordReader& reader, Ledger& ledger) {
+  return read_each<Account>(reader, [&](Account one) { ledger.accounts.insert(one.id.value, one); }) &&
+         read_each<Hold>(reader, [&](Hold one) { ledger.holds.emplace(one.id, std::move(one)); }) &&
+         read_each<Posting>(reader, [&](Posting one) {
+           if (!one.reference.empty()) ledger.by_reference.emplace(one.reference, one.id);
+           ledger.postings.emplace(one.id, std::move(one));
+         });
+}
+
+bool read_market(RecordReader& reader, Market& market) {
+  return read_record(reader, market.instruments) &&
+         read_each<Piece>(reader,
+                          [&](Piece one) {
+                            const std::uint64_t id = one.id.value;
+                            note_piece(market, market.pieces.insert(id, std::move(one)));
+                          }) &&
+         read_each<Certified>(reader,
+                              [&](Certified one) { market.certified.emplace(one.device, std::move(one)); }) &&
+         read_each<MarketOrder>(reader,
+                                [&](MarketOrder one) {
+                                  const std::uint64_t id = one.id;
+                                  market.books.rest(std::move(one));
+                                  note_due(market, *market.books.order(id));
+                                }) &&
+         read_each<Contract>(
+             reader, [&](Contract one) { note_due(market, market.contracts.insert(one.id.value, one)); }) &&
+         read_each<Reliability>(reader,
+                                [&](Reliability one) { market.reliability.emplace(one.seller, one); }) &&
+         read_record(reader, market.trades);
+}
+
+bool read_meters(RecordReader& reader, State& state) {
+  return read_record(reader, state.prices) &&
+         read_each<Meter>(reader, [&](Meter one) { state.meters.emplace(one.lease, std::move(one)); }) &&
+         read_each<Spent>(reader, [&](Spent one) { state.spent.emplace(one.party, one); }) &&
+         read_each<CostLine>(reader, [&](CostLine one) { state.costs.emplace(one.key, std::move(one)); });
+}
+
+}  // namespace
+
+void encode_money(std::string& out, const State& state) {
+  const Ledger& ledger = state.ledger;
+  const Market& market = state.market;
+  write_record(out,
+               MoneyCounters{ledger.next_posting,
+                             ledger.next_hold,
+                             market.next_order,
+                             market.next_piece,
+                             market.next_contract,
+                             market.trade_count,
+                             market.rules});
+  write_table(out, ledger.accounts);
+  write_values(out, ledger.holds);
+  write_values(out, ledger.postings);
+  write_record(out, market.instruments);
+  write_table(out, market.pieces);
+  write_values(out, market.certified);
+  const auto orders = market.books.ids();
+  wire::detail::write_varint(out, orders.size());
+  for (const std::uint64_t id : orders) write_record(out, *market.books.order(id));
+  write_table(out, market.contracts);
+  write_values(out, market.reliability);
+  write_record(out, market.trades);
+  write_record(out, state.prices);
+  write_values(out, state.meters);
+  write_values(out, state.spent);
+  write_values(out, state.costs);
+}
+
+bool decode_money(RecordReader& reader, State& state) {
+  if (reader.left() == 0) return true;  // Written before there was money.
+  MoneyCounters counters;
+  if (!read_record(reader, counters)) return false;
+  state.ledger.next_posting = counters.next_posting;
+  state.ledger.next_hold = counters.next_hold;
+  state.market.next_order = counters.next_order;
+  state.market.next_piece = counters.next_piece;
+  state.market.next_contract = counters.next_contract;
+  state.market.trade_count = counters.trade_count;
+  state.market.rules = counters.rules;
+  if (!read_ledger(reader, state.ledger) || !read_market(reader, state.market) || !read_meters(reader, state))
+    return false;
+  for (const BookState& book : state.market.instruments)
+    state.market.by_instrument.emplace(book.instrument, book.id);
+  return true;
+}
+
+}  // namespace tranche::engine

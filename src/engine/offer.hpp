@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The seam between the exchange and the calendar: may this much of a device be offered in this window?
+#include <cstdint>
+#include <optional>
+
+#include "engine/state.hpp"
+#include "wire/refusal.hpp"
+
+namespace tranche::engine {
+
+struct Offer {
+  PartyId owner{};
+  DeviceId device{};
+  std::uint32_t quantity = 0;  // Thousandths.
+  std::int64_t first_slot = 0;
+  std::uint32_t slots = 0;
+  Isolation isolation = Isolation::kSoft;
+  std::string shape{};
+};
+
+// Why not; nothing: it may. Asks for certification, ownership, that no other piece offers it already, and
+// that the calendar has it free for all of the window.
+[[nodiscard]] std::optional<wire::Refusal> offer_problem(const State&, Instant now, const Offer&);
+
+}  // namespace tranche::engine

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Price lists: what an hour of a device costs, for whom, when, and on what it is counted.
+#include <boost/describe/class.hpp>
+#include <boost/describe/enum.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/money.hpp"
+#include "base/time.hpp"
+#include "wire/price.hpp"
+
+namespace tranche::engine {
+
+using wire::ChargeBasis;
+using wire::PriceList;
+using wire::PriceRule;
+
+struct SetPriceList {
+  PriceList list{};
+};
+struct PriceListSet {
+  PriceList list{};
+};
+BOOST_DESCRIBE_STRUCT(PriceListSet, (), (list))
+
+struct PriceQuery {  // What is priced.
+  std::string model{};
+  std::string shape{};
+  std::string region{};
+  wire::Isolation isolation = wire::Isolation::kSoft;
+  std::uint8_t priority = 50;
+  std::vector<PartyId> parties{};  // Who pays, and everything above him.
+  bool on_demand = false;          // Over quota.
+};
+
+// The rule in force, and until when; the first that fits of the newest list that is valid. No rule: no
+// charge.
+struct PriceInForce {
+  PriceRule rule{};
+  Instant until{};  // Another rule may hold from then on.
+};
+[[nodiscard]] std::optional<PriceInForce> price_at(const std::vector<PriceList>&, const PriceQuery&, Instant);
+[[nodiscard]] std::string price_problem(const PriceList&);  // For the person who wrote it; empty: none.
+
+}  // namespace tranche::engine

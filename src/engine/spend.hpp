@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Who pays, and whether he may: the account that stands for a party, and the spend limits of the tree above
+// it.
+#include <optional>
+
+#include "engine/event.hpp"
+#include "engine/ledger.hpp"
+#include "engine/state.hpp"
+
+namespace tranche::engine {
+
+[[nodiscard]] Currency currency_of(const State&);
+// The nearest party at or above that has an account of its own; else the tenant, or the platform.
+[[nodiscard]] PartyId payer_of(const State&, PartyId party);
+[[nodiscard]] AccountId credit_account(const State&, PartyId payer);
+
+// The first spend limit at or above the party that `amount` more would break.
+[[nodiscard]] std::optional<Refusal> spend_problem(const State&, PartyId party, Money amount);
+[[nodiscard]] Refusal not_covered(const State&, AccountId, Money amount);
+
+// The tree's books of what is set aside and what was spent in the running period.
+void reserve_spend(State&, PartyId party, Money amount);  // Negative: gives back.
+void add_spent(State&, PartyId party, Money amount, Instant at);
+[[nodiscard]] Money spent(const State&, PartyId party, Instant at);
+
+// Alerts that `amount` more would raise at or above the party: at 50, 80 and 100 % of a spend limit.
+void append_budget_alerts(const State&, PartyId party, Money amount, Instant at, Events&);
+void append_expired_holds(const State&, Instant at, Events&);
+
+// The line of a report to which a cost of this time belongs; job zero: bought on the exchange.
+[[nodiscard]] CostLine& cost_line(State&, PartyId party, JobId job, Instant at);
+
+// First instant of the month, in UTC, that an instant is in.
+[[nodiscard]] Instant month_of(Instant);
+
+}  // namespace tranche::engine

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each level consists of.
+#include <chrono>
+
+#include "gpu/device_identity.hpp"
+#include "gpu/device_test_floors.hpp"
+#include "gpu/device_tests.hpp"
+#include "wire/codec_impl.hpp"
+
+namespace tranche::gpu {
+namespace {
+
+struct Plan {
+  MemoryTestPlan memory{};
+  ComputeTestPlan compute{};
+  BandwidthTestPlan bandwidth{};
+  unsigned launches = 100;
+};
+
+Plan plan_of(const DeviceTestOptions& options) {
+  Plan plan;
+  switch (options.level) {
+    case TestLevel::kQuick:  // Before a lease to another tenant: seconds.
+      plan.memory = {.budget = std::int64_t{256} << 20, .rounds = 1};
+      plan.compute = {.rounds = 512, .launches = 2};
+      plan.bandwidth = {.bytes = std::size_t{16} << 20, .repeats = 2};
+      break;
+    case TestLevel::kStandard:  // After a failure: all memory once.
+      plan.memory = {.budget = 0, .rounds = 1};
+      plan.compute = {.rounds = 2048, .launches = 16};
+      break;
+    case TestLevel::kFull:  // At acceptance, and after repair.
+      plan.memory = {.budget = 0, .rounds = 4};
+      plan.compute = {.rounds = 8192, .launches = 128};
+      plan.bandwidth = {.bytes = std::size_t{256} << 20, .repeats = 8};
+      plan.launches = 1000;
+      break;
+  }
+  if (options.memory_budget > 0) {
+    plan.memory.budget = options.memory_budget;
+    const auto most = std::max<std::size_t>(static_cast<std::size_t>(options.memory_budget) / 2, 4096);
+    plan.bandwidth.bytes = std::min(plan.bandwidth.bytes, most / 64 * 64);
+  }
+  return plan;
+}
+
+// Runs a part and adds its rows; a part that cannot run is one row that says why.
+template <class Part>
+void add_rows(std::vector<TestOutcome>& rows, const char* name, Part&& part) {
+  try {
+    for (TestOutcome& row : part()) rows.push_back(std::move(row));
+  } catch (const CannotRun& problem) {
+    rows.push_back({.name = name, .verdict = Verdict::kUnknown, .detail = problem.what()});
+  }
+}
+
+void run_own_tests(const OpenClDevice& device, const Plan& plan, std::vector<TestOutcome>& rows) {
+  DeviceSession session(device);
+  using Rows = std::vector<TestOutcome>;
+  add_rows(rows, "memory", [&] { return test_memory(session, plan.memory); });
+  add_rows(rows, "compute", [&] { return Rows{test_compute(session, plan.compute)}; });
+  add_rows(rows, "bandwidth", [&] { return test_bandwidth(session, plan.bandwidth); });
+  add_rows(rows, "latency", [&] { return Rows{test_latency(session, plan.launches)}; });
+}
+
+}  // namespace
+
+DeviceReport test_device(const OpenClDevice& device, const DeviceTestOptions& options) {
+  DeviceReport report{.uuid = device.facts.uuid,
+                      .model = device.facts.model,
+                      .name = device.facts.name,
+                      .simulated = device.facts.simulated};
+  AcceptanceReceipt& receipt = report.receipt;
+  receipt.level = options.level;
+  receipt.at = wall_time();
+  receipt.table_version = kFloorsVersion;
+  const auto from = std::chrono::steady_clock::now();
+  try {
+    run_own_tests(device, plan_of(options), receipt.tests);
+  } catch (const CannotRun& problem) {
+    receipt.tests.push_back({.name = "device", .verdict = Verdict::kUnknown, .detail = problem.what()});
+  }
+  if (options.vendor_tools && device.facts.vendor == wire::GpuVendor::kNvidia) {
+    for (TestOutcome& row : run_vendor_tools(device.facts.uuid, options.level))
+      receipt.tests.push_back(std::move(row));
+  }
+  receipt.took = std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - from);
+  receipt.verdict = verdict_of(receipt.tests);
+  return report;
+}
+
+}  // namespace tranche::gpu
+
+TRANCHE_WIRE_JSON(tranche::gpu::DeviceReport);
+TRANCHE_WIRE_JSON(tranche::gpu::DeviceReports);
+TRANCHE_WIRE_JSON(tranche::gpu::DeviceFactsList);

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Is this device fit for a tenant? Our own tests, as kernels that run on any OpenCL device, and the vendors'
+// where they are installed. A pass speaks for the checks that ran and for nothing else; a test that cannot
+// run is UNKNOWN and never a failure.
+#include <boost/describe/class.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpu/device_session.hpp"
+#include "wire/receipt.hpp"
+
+namespace tranche::gpu {
+
+using wire::AcceptanceReceipt;
+using wire::TestLevel;
+using wire::TestOutcome;
+using wire::Verdict;
+
+struct DeviceTestOptions {
+  TestLevel level = TestLevel::kQuick;
+  std::int64_t memory_budget =
+      0;                     // Bytes; zero: what the level says, which from standard on is all there is.
+  bool vendor_tools = true;  // DCGM, nvbandwidth and NCCL tests, where installed.
+};
+
+// One device and what was found.
+struct DeviceReport {
+  std::string uuid{};
+  std::string model{};
+  std::string name{};
+  bool simulated = false;
+  AcceptanceReceipt receipt{};
+};
+BOOST_DESCRIBE_STRUCT(DeviceReport, (), (uuid, model, name, simulated, receipt))
+struct DeviceReports {
+  std::vector<DeviceReport> items{};
+};
+BOOST_DESCRIBE_STRUCT(DeviceReports, (), (items))
+struct DeviceFactsList {
+  std::vector<wire::DeviceFacts> items{};
+};
+BOOST_DESCRIBE_STRUCT(DeviceFactsList, (), (items))
+
+DeviceReport test_device(const OpenClDevice& device, const DeviceTestOptions& options);
+
+// Marks those that are more than a tenth slower than the median of at least three of their model.
+void compare_with_peers(std::vector<DeviceReport>& reports);
+// The worst that was found; UNKNOWN only when nothing worse was, and something could not run.
+Verdict verdict_of(std::span<const TestOutcome> outcomes);
+
+// The parts, each on an open device.
+struct MemoryTestPlan {
+  std::int64_t budget = 0;
+  unsigned rounds = 1;
+};
+std::vector<TestOutcome> test_memory(DeviceSession& session, const MemoryTestPlan& plan);
+struct ComputeTestPlan {
+  unsigned rounds = 1024;  // Of each chain.
+  unsigned launches = 8;
+};
+TestOutcome test_compute(DeviceSession& session, const ComputeTestPlan& plan);
+struct BandwidthTestPlan {
+  std::size_t bytes = std::size_t{64} << 20;
+  unsigned repeats = 3;  // The best counts.
+};
+std::vector<TestOutcome> test_bandwidth(DeviceSession& session, const BandwidthTestPlan& plan);
+TestOutcome test_latency(DeviceSession& session, unsigned launches);
+// The verdicts of vendors' tools that are installed, for the device of this identifier.
+std::vector<TestOutcome> run_vendor_tools(const std::string& uuid, TestLevel level);
+
+}  // namespace tranche::gpu

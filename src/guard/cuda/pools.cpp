@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stream-ordered memory. A pool keeps what was freed until the next synchronisation, so not pointers but
+// pools are charged, by what they say they hold: the device never holds more than the account.
+#include <sched.h>
+#include <type_traits>
+
+#include "guard/cuda/launch.hpp"
+
+namespace tranche::guard::cuda {
+namespace {
+
+constexpr std::uint32_t kPoolsMax = 64;
+constexpr int kReservedNow = 5;  // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+
+struct Pool {
+  void* handle = nullptr;
+  std::uint32_t device = 0;
+  std::uint64_t charged = 0;
+};
+Pool pools[kPoolsMax];                  // NOLINT: index zero stays empty and means "no pool is known".
+std::atomic<std::uint32_t> pools_lock;  // NOLINT
+
+class Hold {
+ public:
+  Hold() {
+    for (int spins = 0; pools_lock.exchange(1, std::memory_order_acquire) != 0; ++spins)
+      if (spins > 100) ::sched_yield();
+  }
+  ~Hold() { pools_lock.store(0, std::memory_order_release); }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+};
+
+bool reserved_by(void* pool, std::uint64_t& bytes) {
+  auto* ask = DRIVER(cuMemPoolGetAttribute, Result(void*, int, void*));
+  return ask != nullptr && ask(pool, kReservedNow, &bytes) == kSuccess;
+}
+
+// The pool's place; zero where the driver does not tell what pools hold, or there are too many.
+std::uint32_t place_of(void* pool, std::uint32_t device) {
+  std::uint64_t ignored = 0;
+  auto* current = DRIVER(cuDeviceGetMemPool, Result(void**, Device));
+  if (pool == nullptr && (current == nullptr || current(&pool, static_cast<Device>(device)) != kSuccess))
+    return 0;
+  if (!reserved_by(pool, ignored)) return 0;
+  const Hold hold;
+  std::uint32_t free = 0;
+  for (std::uint32_t i = 1; i < kPoolsMax; ++i) {
+    if (pools[i].handle == pool) return i;
+    if (free == 0 && pools[i].handle == nullptr) free = i;
+  }
+  if (free != 0) pools[free] = {pool, device, 0};
+  return free;
+}
+
+// `extra` was reserved for the pool beside what stands. False: the pool took more than that, and the limit
+// has no room for it.
+bool settle(std::uint32_t place, std::uint64_t extra, std::uint64_t* came_back = nullptr) {
+  const Hold hold;
+  Pool& pool = pools[place];
+  std::uint64_t holds = 0;
+  if (pool.handle == nullptr || !reserved_by(pool.handle, holds)) return true;
+  const std::uint64_t charged = pool.charged + extra;
+  if (holds > charged && !reserve(pool.device, holds - charged).granted) {
+    pool.charged = charged;
+    return false;
+  }
+  if (holds < charged) release(pool.device, charged - holds);
+  if (came_back != nullptr && holds < charged) *came_back += charged - holds;
+  pool.charged = holds;
+  return true;
+}
+
+VramAnswer reserve_for_pool(std::uint32_t device, std::uint64_t bytes) {
+  VramAnswer answer = reserve(device, bytes);
+  if (!answer.granted && settle_pools()) answer = reserve(device, bytes);
+  return answer;
+}
+
+// Inside a capture it becomes a node of the graph and is charged when that runs.
+template <class Ask>
+Result allocate_on_stream(
+    const char* api, void* pool, Pointer* out, std::size_t bytes, Stream stream, bool per_thread, Ask ask) {
+  if (is_capturing(stream, per_thread)) {
+    const Result outcome = ask();
+    if (outcome == kSuccess) note_captured_bytes(bytes);
+    return outcome;
+  }
+  const std::uint32_t device = current_device();
+  const std::uint32_t place = place_of(pool, device);
+  const VramAnswer answer = reserve_for_pool(device, bytes);
+  if (!answer.granted) {
+    log_refusal(api, device, bytes, answer);
+    return kOutOfMemory;
+  }
+  const Result outcome = ask();
+  const Stream where = explicit_stream(stream, per_thread ? StreamKind::kPerThread : StreamKind::kLegacy);
+  if (outcome != kSuccess || out == nullptr) {
+    release(device, bytes);
+    return outcome;
+  }
+  if (place != 0 && !settle(place, bytes)) {
+    auto* undo = DRIVER(cuMemFreeAsync, Result(Pointer, Stream));
+    if (undo != nullptr) undo(*out, where);
+    settle_pools();
+    log_refusal(api, device, bytes, answer);
+    return kOutOfMemory;
+  }
+  memory_table.insert({*out, bytes, device, place == 0 ? kPlain : kPooled, place == 0 ? 1 : place, 0});
+  clean_new_on(device, *out, bytes, where);
+  return outcome;
+}
+
+template <class Ask>
+Result free_on_stream(Pointer pointer, Stream stream, bool per_thread, Ask ask) {
+  TableEntry entry;
+  const bool capturing = is_capturing(stream, per_thread);
+  const bool ours = !capturing && memory_table.remove(pointer, entry);
+  if (ours && must_zero_on_free(entry.device)) {
+    auto* set = DRIVER(cuMemsetD8Async, Result(Pointer, unsigned char, std::size_t, Stream));
+    const StreamKind kind = per_thread ? StreamKind::kPerThread : StreamKind::kLegacy;
+    const auto zero = [&] {
+      return set == nullptr ? kNotSupported : set(pointer, 0, entry.bytes, explicit_stream(stream, kind));
+    };
+    if (device_work(DeviceWork::kSet, entry.bytes, stream, kind, zero) != kSuccess)
+      report_dirty(entry.device, entry.bytes);
+  }
+  const Result outcome = ask();
+  if (ours && outcome == kSuccess) uncharge_pointer(entry);
+  if (ours && outcome != kSuccess) memory_table.insert(entry);
+  return outcome;
+}
+
+}  // namespace
+
+void uncharge_pointer(const TableEntry& entry) {
+  if (entry.kind != kPooled) return release(entry.device, entry.bytes);
+  settle(entry.references % kPoolsMax, 0);
+}
+
+bool settle_pools() {
+  auto* trim = DRIVER(cuMemPoolTrimTo, Result(void*, std::size_t));
+  std::uint64_t came_back = 0;
+  for (std::uint32_t i = 1; i < kPoolsMax; ++i) {
+    void* handle = pools[i].handle;
+    if (handle == nullptr) continue;
+    if (trim != nullptr && captures_active.load(std::memory_order_relaxed) == 0) trim(handle, 0);
+    settle(i, 0, &came_back);
+  }
+  return came_back > 0;
+}
+
+}  // namespace tranche::guard::cuda
+
+using namespace tranche::guard;        // NOLINT: this file is the border between two name spaces.
+using namespace tranche::guard::cuda;  // NOLINT
+using Result = tranche::guard::cuda::Result;
+
+GUARD_EXPORT Result cuMemAllocAsync(Pointer* out, std::size_t bytes, Stream stream) {
+  return allocate_on_stream("cuMemAllocAsync", nullptr, out, bytes, stream, false, [&] {
+    return REAL(cuMemAllocAsync)(out, bytes, stream);
+  });
+}
+GUARD_EXPORT Result cuMemAllocAsync_ptsz(Pointer* out, std::size_t bytes, Stream stream) {
+  return allocate_on_stream("cuMemAllocAsync", nullptr, out, bytes, stream, true, [&] {
+    return REAL(cuMemAllocAsync_ptsz)(out, bytes, stream);
+  });
+}
+GUARD_EXPORT Result cuMemAllocFromPoolAsync(Pointer* out, std::size_t bytes, void* pool, Stream stream) {
+  return allocate_on_stream("cuMemAllocFromPoolAsync", pool, out, bytes, stream, false, [&] {
+    return REAL(cuMemAllocFromPoolAsync)(out, bytes, pool, stream);
+  });
+}
+GUARD_EXPORT Result cuMemAllocFromPoolAsync_ptsz(Pointer* out, std::size_t bytes, void* pool, Stream stream) {
+  return allocate_on_stream("cuMemAllocFromPoolAsync", pool, out, bytes, stream, true, [&] {
+    return REAL(cuMemAllocFromPoolAsync_ptsz)(out, bytes, pool, stream);
+  });
+}
+GUARD_EXPORT Result cuMemFreeAsync(Pointer pointer, Stream stream) {
+  return free_on_stream(pointer, stream, false, [&] { return REAL(cuMemFreeAsync)(pointer, stream); });
+}
+GUARD_EXPORT Result cuMemFreeAsync_ptsz(Pointer pointer, Stream stream) {
+  return free_on_stream(pointer, stream, true, [&] { return REAL(cuMemFreeAsync_ptsz)(pointer, stream); });
+}
+
+// Freed memory that a pool keeps stays charged, so it may keep none beyond the next synchronisation.
+GUARD_EXPORT Result cuMemPoolSetAttribute(void* pool, int attribute, void* value) {
+  std::uint64_t nothing = 0;
+  if (attribute == kPoolReleaseThreshold && value != nullptr) value = &nothing;
+  return REAL(cuMemPoolSetAttribute)(pool, attribute, value);
+}
+
+GUARD_EXPORT Result cuMemPoolTrimTo(void* pool, std::size_t keep) {
+  const Result outcome = REAL(cuMemPoolTrimTo)(pool, keep);
+  if (outcome == kSuccess)
+    for (std::uint32_t i = 1; i < kPoolsMax; ++i)
+      if (pools[i].handle == pool) settle(i, 0);
+  return outcome;
+}
+
+GUARD_EXPORT Result cuMemPoolDestroy(void* pool) {
+  const Result outcome = REAL(cuMemPoolDestroy)(pool);
+  if (outcome != kSuccess) return outcome;
+  const Hold hold;
+  for (Pool& each : pools) {
+    if (each.handle != pool) continue;
+    release(each.device, each.charged);
+    each = {};
+  }
+  return outcome;
+}

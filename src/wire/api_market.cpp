@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "wire/api_market.hpp"
+
+#include "wire/codec_impl.hpp"
+
+TRANCHE_WIRE_JSON(tranche::wire::BookList);
+TRANCHE_WIRE_JSON(tranche::wire::DepthView);
+TRANCHE_WIRE_JSON(tranche::wire::FillList);
+TRANCHE_WIRE_JSON(tranche::wire::OrderBody);
+TRANCHE_WIRE_JSON(tranche::wire::QuoteView);
+TRANCHE_WIRE_JSON(tranche::wire::OrderList);
+TRANCHE_WIRE_JSON(tranche::wire::OrderOutcome);
+TRANCHE_WIRE_JSON(tranche::wire::ContractList);
+TRANCHE_WIRE_JSON(tranche::wire::ListingBody);
+TRANCHE_WIRE_JSON(tranche::wire::CertifyBody);
+TRANCHE_WIRE_JSON(tranche::wire::MarketRulesBody);

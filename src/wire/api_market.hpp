@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the API says of the exchange. Prices are for an hour of a whole device, as people quote them.
+#include <boost/describe/class.hpp>
+#include <boost/describe/enum.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/money.hpp"
+#include "base/time.hpp"
+#include "wire/fields.hpp"
+#include "wire/isolation.hpp"
+#include "wire/workload.hpp"
+
+namespace tranche::wire {
+
+enum class MarketSide : std::uint8_t { kBuy, kSell };
+BOOST_DESCRIBE_ENUM(MarketSide, kBuy, kSell)
+enum class OrderLife : std::uint8_t { kGtc, kGtd, kIoc, kFok };
+BOOST_DESCRIBE_ENUM(OrderLife, kGtc, kGtd, kIoc, kFok)
+
+struct InstrumentBody {
+  std::string model{};
+  std::string shape{};
+  std::string region{};
+  Isolation isolation = Isolation::kSoft;
+  bool interruptible = false;
+};
+BOOST_DESCRIBE_STRUCT(InstrumentBody, (), (model, shape, region, isolation, interruptible))
+
+struct BookView {
+  std::uint64_t book = 0;
+  InstrumentBody instrument{};
+  Money last{}, day_high{}, day_low{};  // An hour of a device; zero: nothing traded.
+  std::int64_t day_volume_milli_slots = 0;
+};
+BOOST_DESCRIBE_STRUCT(BookView, (), (book, instrument, last, day_high, day_low, day_volume_milli_slots))
+struct BookList {
+  std::vector<BookView> items{};
+};
+BOOST_DESCRIBE_STRUCT(BookList, (), (items))
+
+struct DepthLevel {
+  Money hourly{};
+  std::int64_t milli = 0;
+  std::uint32_t orders = 0;
+};
+BOOST_DESCRIBE_STRUCT(DepthLevel, (), (hourly, milli, orders))
+struct DepthView {  // Of one slot. Nobody's name is in it.
+  std::uint64_t book = 0;
+  Instant slot{};
+  std::vector<DepthLevel> bids{};
+  std::vector<DepthLevel> asks{};
+};
+BOOST_DESCRIBE_STRUCT(DepthView, (), (book, slot, bids, asks))
+
+struct FillView {
+  std::uint64_t book = 0;
+  Instant at{};
+  Money hourly{};
+  Instant from{}, to{};
+  std::int64_t milli = 0;
+};
+BOOST_DESCRIBE_STRUCT(FillView, (), (book, at, hourly, from, to, milli))
+struct FillList {
+  std::vector<FillView> items{};
+};
+BOOST_DESCRIBE_STRUCT(FillList, (), (items))
+
+struct OrderBody {
+  std::string party{};  // Empty: the caller.
+  InstrumentBody instrument{};
+  std::int64_t milli = 0;
+  Instant from{};  // Empty: now.
+  Duration length{};
+  Money hourly{};  // The most to pay, for an hour of a whole device.
+  OrderLife life = OrderLife::kGtc;
+  Instant expires{};
+  WorkloadKind workload = WorkloadKind::kBatch;
+  std::int64_t milli_min = 0;
+  Duration length_min{};  // Zero: all of the window at once.
+};
+BOOST_DESCRIBE_STRUCT(
+    OrderBody,
+    (),
+    (party, instrument, milli, from, length, hourly, life, expires, workload, milli_min, length_min))
+
+struct QuoteView {  // What an order would trade now, and the most it can cost.
+  std::int64_t milli_now = 0;
+  Money cost_now{};
+  Money most{};
+  Money best{};  // An hour of a device; zero: nothing is offered.
+};
+BOOST_DESCRIBE_STRUCT(QuoteView, (), (milli_now, cost_now, most, best))
+
+struct OrderView {
+  std::string id{};
+  std::string party{};
+  std::uint64_t book = 0;
+  MarketSide side = MarketSide::kBuy;
+  Money hourly{};
+  std::int64_t milli = 0, milli_open = 0;
+  Instant from{}, to{};
+  Money held{};
+};
+BOOST_DESCRIBE_STRUCT(OrderView, (), (id, party, book, side, hourly, milli, milli_open, from, to, held))
+struct OrderList {
+  std::vector<OrderView> items{};
+};
+BOOST_DESCRIBE_STRUCT(OrderList, (), (items))
+
+struct ContractView {
+  std::string id{};
+  std::string role{};  // buyer or seller: which the caller is.
+  std::string party{};
+  std::uint64_t book = 0;
+  std::string state{};
+  Money hourly{};
+  std::int64_t milli = 0;
+  Instant from{}, to{};
+  Money value{}, earned{}, fee{}, refunded{}, penalty{}, bond{};
+};
+BOOST_DESCRIBE_STRUCT(
+    ContractView,
+    (),
+    (id, role, party, book, state, hourly, milli, from, to, value, earned, fee, refunded, penalty, bond))
+struct ContractList {
+  std::vector<ContractView> items{};
+};
+BOOST_DESCRIBE_STRUCT(ContractList, (), (items))
+
+struct OrderOutcome {  // Answers an order.
+  std::string order{};
+  bool resting = false;
+  std::int64_t milli_open = 0;
+  Money paid{}, held{};
+  std::vector<std::string> contracts{};
+};
+BOOST_DESCRIBE_STRUCT(OrderOutcome, (), (order, resting, milli_open, paid, held, contracts))
+
+struct ListingBody {
+  std::string owner{};     // Empty: the caller.
+  std::string device{};    // gpu_…
+  std::string contract{};  // Or a part of what was bought.
+  InstrumentBody instrument{};
+  std::int64_t milli = 1000;
+  Instant from{};
+  Duration length{};
+  Money hourly{};
+  Money floor{};  // Zero: the price stays.
+  std::int64_t milli_min = 0;
+  Duration length_min{};
+  std::vector<std::string> to{};  // Parties that may take it; empty: all.
+  std::vector<WorkloadKind> kinds{};
+};
+BOOST_DESCRIBE_STRUCT(ListingBody,
+                      (),
+                      (owner,
+                       device,
+                       contract,
+                       instrument,
+                       milli,
+                       from,
+                       length,
+                       hourly,
+                       floor,
+                       milli_min,
+                       length_min,
+                       to,
+                       kinds))
+
+struct CertifyBody {
+  DeviceId device{};
+  NodeId node{};
+  std::string owner{};
+  std::string model{};
+  std::string region{};
+  bool accepted = false;
+};
+BOOST_DESCRIBE_STRUCT(CertifyBody, (), (device, node, owner, model, region, accepted))
+
+struct MarketRulesBody {
+  std::uint32_t fee_bps = 200;
+  std::uint32_t bond_bps = 1000;
+  std::uint32_t penalty_bps = 1000;
+  std::uint32_t collar_percent = 0;
+  Duration dispute = std::chrono::hours(24);
+  Duration horizon = std::chrono::hours(24 * 90);
+};
+BOOST_DESCRIBE_STRUCT(MarketRulesBody, (), (fee_bps, bond_bps, penalty_bps, collar_percent, dispute, horizon))
+
+}  // namespace tranche::wire

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "wire/api_money.hpp"
+
+#include "wire/codec_impl.hpp"
+
+TRANCHE_WIRE_JSON(tranche::wire::AccountView);
+TRANCHE_WIRE_JSON(tranche::wire::TopUpBody);
+TRANCHE_WIRE_JSON(tranche::wire::OverdraftBody);
+TRANCHE_WIRE_JSON(tranche::wire::PriceList);
+TRANCHE_WIRE_JSON(tranche::wire::PriceListBook);
+TRANCHE_WIRE_JSON(tranche::wire::CostReport);
+TRANCHE_WIRE_JSON(tranche::wire::InvoiceView);

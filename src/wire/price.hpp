@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Price lists as people write them.
+#include <boost/describe/class.hpp>
+#include <boost/describe/enum.hpp>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/money.hpp"
+#include "base/time.hpp"
+#include "wire/isolation.hpp"
+
+namespace tranche::wire {
+
+enum class ChargeBasis : std::uint8_t {
+  kAllocated,  // What was set aside, used or not.
+  kUsed,       // Time that the device was busy.
+  kMixed,      // `used_percent` of the price by use, the rest by allocation.
+};
+BOOST_DESCRIBE_ENUM(ChargeBasis, kAllocated, kUsed, kMixed)
+
+struct PriceRule {  // What is not said fits everything.
+  std::string name{};
+  std::string model{};
+  std::string shape{};
+  std::string region{};
+  std::optional<Isolation> isolation{};
+  std::uint8_t priority_min = 0, priority_max = 100;
+  PartyId party{};  // And everyone below it.
+  std::optional<bool> on_demand{};
+  std::uint32_t minute_from = 0, minute_to = 1440;  // Of the day, in UTC.
+  Money gpu_hour{};                                 // Of a whole device.
+  ChargeBasis basis = ChargeBasis::kAllocated;
+  std::uint32_t used_percent = 0;
+  std::map<std::string, Money> per_million{};  // Units of the workload: tokens, frames.
+};
+BOOST_DESCRIBE_STRUCT(PriceRule,
+                      (),
+                      (name,
+                       model,
+                       shape,
+                       region,
+                       isolation,
+                       priority_min,
+                       priority_max,
+                       party,
+                       on_demand,
+                       minute_from,
+                       minute_to,
+                       gpu_hour,
+                       basis,
+                       used_percent,
+                       per_million))
+
+struct PriceList {
+  std::string name{};
+  Instant valid_from{};
+  std::vector<PriceRule> rules{};  // The first that fits holds.
+};
+BOOST_DESCRIBE_STRUCT(PriceList, (), (name, valid_from, rules))
+
+struct PriceListBook {
+  std::vector<PriceList> items{};
+};
+BOOST_DESCRIBE_STRUCT(PriceListBook, (), (items))
+
+}  // namespace tranche::wire

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exchange and the ledger over HTTP and through the command: list, buy, refuse, cancel, account, survive a kill."""
+import json
+import subprocess
+
+from tranche_platform import TRANCHE, Client, Platform, main, make_user
+
+H100 = {"model": "H100"}
+
+
+def trader(operator, tenant, credit):
+    assert operator.post("/v1/tenants", {"name": tenant}).status == 201
+    _, token = make_user(operator, tenant, "trader", ["tenant_admin"])
+    paid = operator.post(f"/v1/accounts/{tenant}/top-up", {"amount": credit, "reference": f"bank {tenant}"})
+    assert paid.status == 200 and paid.json["credit"].startswith(credit), paid
+    return token
+
+
+def exchange(platform):
+    operator = platform.client()
+    seller = Client(platform.port, trader(operator, "owner", "1000"))
+    buyer = Client(platform.port, trader(operator, "buyer", "100"))
+    certified = operator.put("/v1/market/devices", {"device": "gpu_000001", "owner": "owner", "model": "H100", "accepted": True})
+    assert certified.status == 200, certified
+    return operator, seller, buyer
+
+
+def list_and_buy():
+    """What is listed can be bought at once, is paid at the seller's price, and both see their side of the contract."""
+    with Platform() as platform:
+        operator, seller, buyer = exchange(platform)
+        listed = seller.post("/v1/market/listings", {"device": "gpu_000001", "length": "8h", "hourly": "2.00"})
+        assert listed.status == 201 and listed.json["resting"], listed
+        order = {"instrument": H100, "milli": 500, "length": "3h", "hourly": "2.20", "life": "ioc"}
+        quoted = buyer.post("/v1/market/quote", order)
+        assert quoted.json["milli_now"] == 500 and quoted.json["best"] == "2.00", quoted
+        bought = buyer.post("/v1/market/orders", order)
+        assert bought.status == 201 and len(bought.json["contracts"]) == 1, bought
+        paid = float(bought.json["paid"])
+        assert 3.0 <= paid <= 3.25, bought  # Three hours of half a device at 2.00, to the end of a slot.
+        account = buyer.get("/v1/accounts/buyer").json
+        assert float(account["credit"]) + paid == 100 and account["held"] == "0.00", account
+        assert buyer.get("/v1/market/contracts").json["items"][0]["role"] == "buyer"
+        assert seller.get("/v1/market/contracts").json["items"][0]["role"] == "seller"
+        costs = buyer.get("/v1/costs/buyer?by=tenant").json
+        assert costs["items"][0]["cost"] == bought.json["paid"] and costs["items"][0]["what"] == "buyer", costs
+        bill = buyer.get("/v1/invoices/buyer/current").json
+        assert bill["lines"][0]["description"] == "Capacity bought on the exchange", bill
+        table = buyer.get("/v1/costs/buyer/focus")
+        assert table.status == 200 and table.body.startswith("BilledCost,"), table
+
+
+def refusals_tell_what_would_pass():
+    """Too dear, too much, not his: each refusal names its rule, and other tenants' orders do not exist."""
+    with Platform() as platform:
+        operator, seller, buyer = exchange(platform)
+        listing = {"device": "gpu_000001", "length": "8h", "hourly": "2.00"}
+        assert buyer.post("/v1/market/listings", listing).status == 404
+        listed = seller.post("/v1/market/listings", listing).json
+        again = seller.post("/v1/market/listings", listing)
+        assert again.status == 409 and "offered or sold already" in again.json["detail"], again
+        order = {"instrument": H100, "milli": 500, "length": "1h", "hourly": "1.00", "life": "ioc"}
+        low = buyer.post("/v1/market/orders", order)
+        assert low.status == 409 and "2.00/h" in low.body, low
+        dear = buyer.post("/v1/market/orders", {**order, "hourly": "500.00"})
+        assert dear.status in (402, 403, 409, 422) and "credit of buyer" in dear.body, dear
+        assert buyer.call("DELETE", f"/v1/market/orders/{listed['order']}").status == 404
+        assert buyer.get("/v1/market/orders").json["items"] == []
+        twice = operator.post("/v1/accounts/buyer/top-up", {"amount": "100", "reference": "bank buyer"})
+        assert twice.status == 409, twice
+        assert seller.call("DELETE", f"/v1/market/orders/{listed['order']}").status == 204
+
+
+def a_kill_loses_nothing():
+    """After a kill the same orders rest, with the same money set aside."""
+    with Platform() as platform:
+        _, seller, buyer = exchange(platform)
+        seller.post("/v1/market/listings", {"device": "gpu_000001", "length": "8h", "hourly": "2.00"})
+        buyer.post("/v1/market/orders", {"instrument": H100, "milli": 300, "length": "2h", "hourly": "2.00"})
+        buyer.post("/v1/market/orders", {"instrument": H100, "milli": 300, "length": "2h", "hourly": "1.00"})
+        views = ["/v1/market/orders", "/v1/market/contracts", "/v1/accounts/buyer", "/v1/market/fills"]
+        before = [buyer.get(view).json for view in views]
+        assert len(before[0]["items"]) == 1 and before[2]["held"] != "0.00", before
+        platform.kill()
+        platform.start()
+        after = [Client(platform.port, buyer.token).get(view).json for view in views]
+        assert after == before, (before, after)
+
+
+def the_command_trades():
+    """The same through `tranche`."""
+    with Platform() as platform:
+        operator, seller, buyer = exchange(platform)
+
+        def tranche(client, *words):
+            done = subprocess.run(
+                [TRANCHE, *words], text=True, capture_output=True, check=False,
+                env={"HOME": str(platform.folder), "PATH": "/usr/bin:/bin", "TRANCHE_TOKEN": client.token,
+                     "TRANCHE_URL": f"http://127.0.0.1:{platform.port}"})
+            assert done.returncode == 0, (words, done.stdout, done.stderr)
+            return done.stdout
+
+        tranche(seller, "market", "sell", "gpu_000001", "--for", "8h", "--price", "2/h", "--floor", "1.80/h")
+        assert "0.5" in tranche(buyer, "market", "quote", "H100:0.5", "--for", "3h")
+        bought = json.loads(tranche(buyer, "-o", "json", "market", "buy", "H100:0.5", "--for", "3h", "--limit", "2.10/h"))
+        assert bought["contracts"], bought
+        for words in (["books"], ["depth", "1"], ["fills"], ["orders"], ["contracts"]):
+            tranche(buyer, "market", *words)
+        tranche(operator, "price", "set", "2026", "--gpu-hour", "2.40")
+        assert "2.4" in tranche(buyer, "price", "list")
+        assert "exchange" in tranche(buyer, "cost", "show", "buyer", "--by", "job")
+        assert "Capacity bought" in tranche(buyer, "invoice", "show", "buyer")
+        assert tranche(buyer, "account", "show", "buyer").startswith("PARTY")
+
+
+main([list_and_buy, refusals_tell_what_would_pass, a_kill_loses_nothing, the_command_trades])

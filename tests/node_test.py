@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real server and a real agent: jobs run in the sandbox, and nothing is lost whoever is killed, and when."""
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+from tranche_platform import TRANCHE, Client, Platform, main, make_user
+
+PATIENCE = 120  # Seconds that anything may take on a loaded machine before it counts as never.
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Agent:
+    """`tranche agent` with a folder of its own; may be killed and started again."""
+
+    def __init__(self, site, name):
+        self.site, self.name, self.process = site, name, None
+        self.data = site.platform.folder / f"agent-{name}"
+        invite = site.operator.post("/v1/nodes", {"name": name})
+        assert invite.status == 201, invite
+        self.invite = invite.json
+
+    def start(self, *more):
+        words = [TRANCHE, "agent", "--server", self.invite["address"], "--name", self.name, "--data", self.data]
+        if not (self.data / "node.pem").exists():
+            words += ["--token", self.invite["token"], "--ca-pin", self.invite["ca_pin"]]
+        self.log = open(self.site.platform.folder / f"agent-{self.name}.log", "ab")
+        self.process = subprocess.Popen([*words, *more], stdout=self.log, stderr=self.log)
+        return self
+
+    def log_text(self):
+        return (self.site.platform.folder / f"agent-{self.name}.log").read_text(errors="replace")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+
+class Site:
+    """One server with short leases, its agents, one tenant with a user."""
+
+    def __init__(self, lease="30s"):
+        self.platform = Platform(arguments=["--agents", f"127.0.0.1:{free_port()}", "--heartbeat", "300ms",
+                                            "--lease", lease, "--lease-grace", "1s"])
+        self.agents = []
+
+    def __enter__(self):
+        self.platform.start()
+        self.operator = self.platform.client()
+        assert self.operator.post("/v1/tenants", {"name": "acme"}).status == 201
+        _, token = make_user(self.operator, "acme", "ana", ["member"])
+        self.token = token
+        self.ana = Client(self.platform.port, token)
+        return self
+
+    def restart(self):
+        self.platform.start()
+        self.operator = self.platform.client()
+        self.ana = Client(self.platform.port, self.token)
+
+    def __exit__(self, *unused):
+        for agent in self.agents:
+            agent.stop()
+        self.platform.__exit__(*unused)
+
+    def agent(self, name="here", *more):
+        agent = Agent(self, name)
+        self.agents.append(agent)
+        agent.start("--drain-on-exit", *more)
+        self.until(lambda: self.node(name)["state"] == "ready" and self.node(name)["connected"], agent.log_text)
+        return agent
+
+    def node(self, name):
+        return self.operator.get(f"/v1/nodes/{name}").json
+
+    def submit(self, run, **more):
+        answer = self.ana.post("/v1/jobs", {"run": run, **more})
+        assert answer.status == 201, answer
+        return answer.json["id"]
+
+    def job(self, job):
+        return self.ana.get(f"/v1/jobs/{job}").json
+
+    def state(self, job):
+        return self.job(job)["job"]["state"]
+
+    def logs(self, job, stream="stdout"):
+        return self.ana.get(f"/v1/jobs/{job}/logs?stream={stream}").body
+
+    def until(self, condition, story=lambda: ""):
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline, f"never happened; {story()[-3000:]}"
+            time.sleep(0.02)
+
+    def until_state(self, job, *states):
+        self.until(lambda: self.state(job) in states, lambda: json.dumps(self.job(job)) + self.agents[-1].log_text())
+
+
+def a_job_runs_and_its_end_is_told():
+    """Output, exit code, signal and message of a job come back as they were."""
+    with Site() as site:
+        site.agent()
+        good = site.submit("echo hello from $TRANCHE_JOB; echo trouble >&2")
+        bad = site.submit("exit 7")
+        shot = site.submit("kill -9 $$")
+        for job in (good, bad, shot):
+            site.until_state(job, "succeeded", "failed")
+        assert site.state(good) == "succeeded", site.job(good)
+        assert site.logs(good) == f"hello from {good}\n", site.logs(good)
+        assert site.logs(good, "stderr") == "trouble\n"
+        assert site.job(bad)["exit_code"] == 7 and site.state(bad) == "failed"
+        assert site.job(shot)["exit_signal"] == 9 or site.job(shot)["exit_code"] == 137, site.job(shot)
+
+
+def invitations_work_once_and_only_for_us():
+    """A used, unknown or foreign invitation, and a wrong pin, bring nobody in."""
+    with Site() as site:
+        agent = site.agent("first")
+        agent.stop()
+        shutil.rmtree(agent.data)
+        again = agent.start()
+        assert again.process.wait(PATIENCE) != 0, again.log_text()
+        other = Agent(site, "second")
+        site.agents.append(other)
+        other.invite["ca_pin"] = "sha256:" + "0" * 64
+        assert other.start().process.wait(PATIENCE) != 0
+        assert "pin" in other.log_text() or "certificate" in other.log_text(), other.log_text()
+        assert site.node("second")["state"] == "joining"
+
+
+def a_stop_reaches_the_process():
+    """A running job is stopped in its own way, and a time limit ends what does not end by itself."""
+    with Site() as site:
+        site.agent()
+        polite = site.submit("trap 'echo saved; exit 0' USR1 TERM; echo ready; while :; do sleep 0.05; done")
+        site.until(lambda: "ready" in site.logs(polite), lambda: json.dumps(site.job(polite)))
+        assert site.ana.post(f"/v1/jobs/{polite}/stop").status == 200
+        site.until_state(polite, "stopped")
+        site.until(lambda: "saved" in site.logs(polite), lambda: json.dumps(site.job(polite)) + site.logs(polite))
+        late = site.submit("sleep 1000", limits={"time": "1s"})
+        site.until_state(late, "failed")
+        assert site.job(late)["end_reason"] == "time_limit", site.job(late)
+
+
+def whoever_dies_the_work_goes_on():
+    """The agent is killed and comes back: the job it ran is adopted. The server is killed: it learns the end."""
+    with Site() as site:
+        agent = site.agent()
+        job = site.submit("echo started; n=0; while [ $n -lt 100 ]; do sleep 0.05; n=$((n+1)); done; echo finished")
+        site.until(lambda: "started" in site.logs(job))
+        agent.kill()
+        agent.start("--drain-on-exit")
+        site.platform.kill()
+        site.restart()
+        site.until_state(job, "succeeded", "failed")
+        detail = site.job(job)
+        assert detail["job"]["state"] == "succeeded" and detail["attempts"] == 1, detail
+        site.until(lambda: site.logs(job) == "started\nfinished\n", lambda: site.logs(job))
+
+
+def a_silent_node_is_lost_and_its_job_runs_elsewhere():
+    """A stopped agent keeps nothing for ever: after its lease the job starts on another node, once."""
+    with Site(lease="2s") as site:
+        first = site.agent("one")
+        job = site.submit("echo attempt $TRANCHE_ATTEMPT; sleep 3", retry={"attempts": 0})
+        site.until_state(job, "running")
+        site.agent("two")
+        first.process.send_signal(signal.SIGSTOP)
+        site.until(lambda: site.node("one")["state"] == "lost")
+        site.until_state(job, "succeeded", "failed")
+        detail = site.job(job)
+        assert detail["job"]["state"] == "succeeded" and detail["job"]["node"] == "two", detail
+        first.process.send_signal(signal.SIGCONT)
+        site.until(lambda: site.node("one")["state"] == "ready", first.log_text)
+        assert site.job(job)["attempts"] == 2
+
+
+def real_devices_are_shared_within_their_limits():
+    """Two jobs on the one OpenCL device of this machine see the size of their slice, not the device's."""
+    with Site() as site:
+        site.agent()
+        devices = site.operator.get("/v1/devices").json["items"]
+        if not devices:
+            return "[skipped] no device was found on this machine"
+        assert not devices[0]["simulated"]
+        show = "clinfo --raw 2>/dev/null | grep CL_DEVICE_GLOBAL_MEM_SIZE || echo none"
+        jobs = [site.submit(show, resources={"gpus": "1GB"}) for _ in range(2)]
+        for job in jobs:
+            site.until_state(job, "succeeded", "failed")
+            assert site.state(job) == "succeeded", site.job(job)
+            size = int(site.logs(job).split()[-1])
+            assert 900_000_000 <= size <= 1_100_000_000, site.logs(job)
+    return None
+
+
+def simulated_nodes_say_so_everywhere():
+    """A simulated job executes nothing, lasts as long as it declares, and is marked wherever it appears."""
+    with Site() as site:
+        script = site.platform.folder / "fleet.yaml"
+        script.write_text("devices:\n  - model: H100-SXM5-80GB\n    count: 8\n")
+        site.agent("sim-a", "--simulated", script)
+        devices = site.operator.get("/v1/devices").json["items"]
+        assert len(devices) == 8 and all(device["simulated"] for device in devices), devices
+        mark = site.platform.folder / "executed"
+        job = site.submit(f"touch {mark}", resources={"gpus": "H100"}, infra="simulated", labels={"sim.duration": "1s"})
+        real = site.submit("true", resources={"gpus": "H100"})
+        site.until_state(job, "succeeded", "failed")
+        detail = site.job(job)
+        assert detail["job"]["state"] == "succeeded" and detail["job"]["simulated"], detail
+        assert not mark.exists()
+        assert site.state(real) == "pending"
+
+
+if __name__ == "__main__":
+    main([a_job_runs_and_its_end_is_told, invitations_work_once_and_only_for_us, a_stop_reaches_the_process,
+          whoever_dies_the_work_goes_on, a_silent_node_is_lost_and_its_job_runs_elsewhere,
+          real_devices_are_shared_within_their_limits, simulated_nodes_say_so_everywhere])
