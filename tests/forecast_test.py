@@ -66,7 +66,7 @@ def a_slurm_script_is_submitted():
         assert plan["admitted"] and plan["ask"]["instances"] == 2 and plan["ask"]["model"].startswith("H100"), plan
         assert plan["ask"]["time"] in ("90m", "1h30m"), plan
         for words in (["sbatch", *label, str(script), "--", "one"], ["run", *label, str(script), "one"]):
-            job = json.loads(lab.tranche(lab.ana, *words, "-o", "json"))
+            job = json.loads(lab.tranche(lab.ana, "-o", "json", *words))
             assert job["name"] == "train", job
             spec = lab.job(job["id"])["spec"]
             assert "exec /bin/bash" in json.dumps(spec) and "'one'" in json.dumps(spec), spec

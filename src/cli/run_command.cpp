@@ -183,11 +183,13 @@ void add_job_options(CLI::App& command, RunOptions& job) {
   command.add_option("--label", job.labels, "KEY=VALUE; may be repeated")
       ->type_name("LABEL")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   command.add_option("--env", job.envs, "KEY=VALUE; may be repeated")
       ->type_name("VARIABLE")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   command.add_flag("--preemptible", job.preemptible, "May be stopped for others: starts sooner");
 }
 
