@@ -14,7 +14,7 @@ MAY_INCLUDE = {
     "policy": {"base", "wire"},
     "engine": {"base", "wire", "policy"},
     "journal": {"base", "wire", "engine"},
-    "server": {"base", "wire", "net", "engine", "journal"},
+    "server": {"base", "wire", "net", "policy", "engine", "journal"},
     "api": {"base", "wire", "net", "engine", "server"},
     "gpu": {"base", "wire"},
     "agent": {"base", "wire", "net", "gpu", "guard"},

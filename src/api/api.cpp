@@ -125,12 +125,14 @@ Api::Api(server::Loop& loop, ApiOptions options)
       options_(std::move(options)),
       sealer_(options_.seal_key),
       events_(loop),
-      catalogue_(std::make_shared<Catalogue>()) {
+      catalogue_(std::make_shared<Catalogue>()),
+      forecaster_(loop) {
   for (auto* make : {&party_routes,
                      &access_routes,
                      &quota_routes,
                      &job_routes,
                      &node_routes,
+                     &booking_routes,
                      &log_routes,
                      &exec_routes,
                      &audit_routes,

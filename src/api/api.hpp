@@ -20,6 +20,7 @@
 #include "engine/access.hpp"
 #include "engine/event.hpp"
 #include "server/agent_hub.hpp"
+#include "server/forecaster.hpp"
 #include "server/log_store.hpp"
 #include "server/loop.hpp"
 
@@ -64,6 +65,7 @@ class Api {
   [[nodiscard]] const std::string& openapi() const { return openapi_; }
   [[nodiscard]] server::Loop& loop() { return loop_; }
   [[nodiscard]] EventFeed& events() { return events_; }
+  [[nodiscard]] server::Forecaster& forecaster() { return forecaster_; }
   [[nodiscard]] AuthLimiter& limiter() { return limiter_; }
   [[nodiscard]] const Sealer& sealer() const { return sealer_; }
   [[nodiscard]] const ApiOptions& options() const { return options_; }
@@ -78,6 +80,8 @@ class Api {
   void with_party(Call call, std::string name, WithParty then);
   // Goes on beside the network and the engine, for what takes long; 503 when too much of that waits.
   void later(Call call, UniqueFunction<void(Call)> then);
+  // The same for forecasts, so that nobody waits behind them to log in; false when too many wait already.
+  [[nodiscard]] bool foretell(UniqueFunction<void()> task) { return foreteller_.post(std::move(task)); }
   // Calls again with true once the job has ended, and with false now and then: false ends it.
   void follow_until_over(JobId job, std::function<bool(bool over)> follower);
   void note_denial(Envelope envelope, std::string action, wire::Refusal refusal);
@@ -101,7 +105,9 @@ class Api {
   std::multimap<JobId, std::function<bool(bool)>> job_followers_;
   mutable std::mutex catalogue_mutex_;
   std::shared_ptr<const Catalogue> catalogue_;
-  Worker worker_;  // Last: ends before what its tasks use.
+  server::Forecaster forecaster_;
+  Worker worker_;  // Last, both: they end before what their tasks use.
+  Worker foreteller_;
 };
 
 // The described body of a call, or the answer that says what is wrong with it.

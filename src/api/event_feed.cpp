@@ -44,6 +44,12 @@ struct Needed {
   Action operator()(const engine::HealthSignalled&) const { return Action::kManageCapacity; }
   Action operator()(const engine::JobRequeued&) const { return Action::kViewJob; }
   Action operator()(const engine::JobStopRequested&) const { return Action::kViewJob; }
+  Action operator()(const engine::WindowsBooked&) const { return Action::kViewJob; }
+  Action operator()(const engine::BookingCancelled&) const { return Action::kViewJob; }
+  Action operator()(const engine::WindowOpened&) const { return Action::kViewJob; }
+  Action operator()(const engine::WindowClosed&) const { return Action::kViewJob; }
+  Action operator()(const engine::WindowMoved&) const { return Action::kViewJob; }
+  Action operator()(const engine::WindowsChanged&) const { return Action::kViewJob; }
   // Money and market: whoever sees the party's bill.
   template <class Money>
   Action operator()(const Money&) const {

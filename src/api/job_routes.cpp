@@ -135,14 +135,32 @@ void show(Api& api, Call call) {
            });
 }
 
+Result<net::Response, wire::Refusal> why_view(const State& state,
+                                              const Actor& actor,
+                                              JobId id,
+                                              server::Forecast forecast) {
+  const engine::Job* job = state.job(id);
+  if (job == nullptr || !engine::can_see(state, actor, *job)) return refuse(engine::not_found());
+  wire::Why why = engine::explain(state, actor, *job);
+  if (job->state == wire::JobState::kPending) {
+    why.starts = forecast.starts;
+    why.sooner = std::move(forecast.sooner);
+  }
+  return json(why);
+}
+
 void why(Api& api, Call call) {
   const JobId id{parse_id("job_", call.parameters.front()).value_or(0)};
-  api.view(std::move(call),
-           [id](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
-             const engine::Job* job = state.job(id);
-             if (job == nullptr || !engine::can_see(state, actor, *job)) return refuse(engine::not_found());
-             return json(engine::explain(state, actor, *job));
-           });
+  const bool without = call.query_value("forecast") == "false";
+  const auto asked = std::make_shared<Call>(std::move(call));
+  const auto answer = [&api, id, asked](server::Forecast forecast) {
+    const auto kept = std::make_shared<server::Forecast>(std::move(forecast));
+    api.view(std::move(*asked), [id, kept](const State& state, const Actor& actor) {
+      return why_view(state, actor, id, *kept);
+    });
+  };
+  // The runs ahead take longer than a look: beside the engine, then back to it.
+  if (without || !api.foretell([&api, id, answer] { answer(api.forecaster().forecast(id)); })) answer({});
 }
 
 void stop(Api& api, Call call) {
@@ -192,8 +210,10 @@ std::vector<Route> job_routes() {
        .path = "/v1/jobs/{job}/why",
        .id = "job_why",
        .tag = "jobs",
-       .summary = "Why a job waits",
+       .summary =
+           "Why a job waits, when it will start and what would start it sooner; forecast=false: only why",
        .gives = body<wire::Why>(),
+       .query = {"forecast"},
        .handle = why},
       {.method = "POST",
        .path = "/v1/jobs/{job}/stop",

@@ -57,6 +57,7 @@ std::vector<Route> access_routes();  // Roles, tokens, passwords.
 std::vector<Route> quota_routes();   // Quotas, rules, SKUs, settings.
 std::vector<Route> job_routes();
 std::vector<Route> node_routes();
+std::vector<Route> booking_routes();
 std::vector<Route> log_routes();
 std::vector<Route> exec_routes();
 std::vector<Route> audit_routes();

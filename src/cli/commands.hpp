@@ -37,11 +37,12 @@ void add_rules_commands(CLI::App& root, Program& program);      // rules
 void add_platform_commands(CLI::App& root, Program& program);   // sku, settings
 void add_market_commands(CLI::App& root, Program& program);     // market
 void add_money_commands(CLI::App& root, Program& program);      // account, price, cost, invoice
-void add_run_command(CLI::App& root, Program& program);         // run
+void add_run_command(CLI::App& root, Program& program);         // run, sbatch
 void add_job_commands(CLI::App& root, Program& program);        // ps, show, stop
 void add_log_commands(CLI::App& root, Program& program);        // logs, wait
 void add_exec_commands(CLI::App& root, Program& program);       // exec, cp
 void add_node_commands(CLI::App& root, Program& program);       // node, gpus
+void add_book_commands(CLI::App& root, Program& program);       // book, maintenance
 void add_why_command(CLI::App& root, Program& program);         // why
 void add_event_commands(CLI::App& root, Program& program);      // events
 void add_doctor_command(CLI::App& root, Program& program);      // doctor

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // run: submit a job, or with --dry-run ask what would become of it.
+#include <filesystem>
 #include <thread>
 
 #include "base/text.hpp"
@@ -10,6 +11,7 @@
 #include "cli/run_options.hpp"
 #include "cli/terminal.hpp"
 #include "wire/api_job.hpp"
+#include "wire/sbatch.hpp"
 
 namespace tranche::cli {
 namespace {
@@ -113,10 +115,25 @@ void wait_and_end(Session& session, const std::string& job, const std::string& p
   if (const Exit code = end_code(last.value.job); code != kOk) throw quiet_end(code);
 }
 
-void run(Session& session, const Options& options) {
+// `tranche run train.sh`: a script with lines for Slurm is read, not only run.
+void take_script(RunOptions& options, std::optional<std::string>& file) {
+  if (!options.file.empty() || options.command.empty()) return;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(options.command.front(), ignored)) return;
+  std::string text = read_file_or_stdin(options.command.front());
+  if (!wire::is_batch_script(text)) return;
+  options.file = options.command.front();
+  options.command.erase(options.command.begin());
+  file = std::move(text);
+}
+
+void run(Session& session, Options options) {
   std::optional<std::string> file;
   if (!options.job.file.empty()) file = read_file_or_stdin(options.job.file);
-  const wire::JobSpec job = job_of(options.job, file);
+  take_script(options.job, file);
+  const JobRead read = read_job(options.job, file);
+  const wire::JobSpec& job = read.job;
+  for (const std::string& note : read.notes) session.say(note);
   const std::string patience = options.wait.empty() ? "" : options.wait.front();
   if (!patience.empty() && !parse_duration(patience)) {
     throw usage_failure("--wait takes a duration such as 10m, not '" + patience + "'");
@@ -146,8 +163,6 @@ void run(Session& session, const Options& options) {
 }
 
 void add_job_options(CLI::App& command, RunOptions& job) {
-  command.add_option("-f,--file", job.file, "Job file in YAML or JSON; '-' is stdin. Flags go on top")
-      ->type_name("FILE");
   command.add_option("--gpus", job.gpus, "H100:0.5, 10GB, A100-80GB:2, [L4, A100], ...")->type_name("GPUS");
   command.add_option("--name", job.name, "For people")->type_name("NAME");
   command
@@ -168,13 +183,44 @@ void add_job_options(CLI::App& command, RunOptions& job) {
   command.add_option("--label", job.labels, "KEY=VALUE; may be repeated")
       ->type_name("LABEL")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   command.add_option("--env", job.envs, "KEY=VALUE; may be repeated")
       ->type_name("VARIABLE")
       ->expected(1)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   command.add_flag("--preemptible", job.preemptible, "May be stopped for others: starts sooner");
-  command.add_option("command", job.command, "Command and its arguments, after --");
+}
+
+void add_submit_options(CLI::App& command, const std::shared_ptr<Options>& options, Program& program) {
+  add_job_options(command, options->job);
+  command.add_option("--owner", options->owner, "Submit for this party; else --subscriber, else yourself")
+      ->type_name("PARTY");
+  command.add_flag("--dry-run", options->dry_run, "Say what would become of it; submit nothing");
+  command
+      .add_option("--wait", options->wait, "Stay until it ends, at most so long; exit code as the job ended")
+      ->type_name("DURATION")
+      ->expected(0, 1);
+  command.callback([options, &command, &program] {
+    if (options->wait.empty() && command.count("--wait") > 0) options->wait.emplace_back();
+    run(program.session(), *options);
+  });
+}
+
+void add_sbatch_command(CLI::App& root, Program& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App& command = add_command(root,
+                                  {"sbatch",
+                                   "Submit a batch script of Slurm, by its #SBATCH lines",
+                                   "tranche sbatch train.sh\n"
+                                   "tranche sbatch --dry-run train.sh\n"
+                                   "tranche sbatch --time 2h train.sh -- --epochs 3"});
+  command.add_option("script", options->job.file, "Script; '-' is stdin. Flags go on top of its lines")
+      ->type_name("FILE")
+      ->required();
+  add_submit_options(command, options, program);
+  command.add_option("arguments", options->job.command, "Arguments of the script, after --");
 }
 
 }  // namespace
@@ -189,18 +235,12 @@ void add_run_command(CLI::App& root, Program& program) {
                    "tranche run --gpus 10GB --kind inference --time 30m -- ./serve --model 7b\n"
                    "tranche run --gpus H100:0.5 --dry-run -- python train.py\n"
                    "tranche run --gpus H100 --wait=2h -- ./render.sh && echo done"});
-  add_job_options(command, options->job);
-  command.add_option("--owner", options->owner, "Submit for this party; else --subscriber, else yourself")
-      ->type_name("PARTY");
-  command.add_flag("--dry-run", options->dry_run, "Say what would become of it; submit nothing");
   command
-      .add_option("--wait", options->wait, "Stay until it ends, at most so long; exit code as the job ended")
-      ->type_name("DURATION")
-      ->expected(0, 1);
-  command.callback([options, &command, &program] {
-    if (options->wait.empty() && command.count("--wait") > 0) options->wait.emplace_back();
-    run(program.session(), *options);
-  });
+      .add_option("-f,--file", options->job.file, "Job file in YAML or JSON; '-' is stdin. Flags go on top")
+      ->type_name("FILE");
+  add_submit_options(command, options, program);
+  command.add_option("command", options->job.command, "Command and its arguments, after --");
+  add_sbatch_command(root, program);
 }
 
 }  // namespace tranche::cli

@@ -6,6 +6,7 @@
 #include "cli/human.hpp"
 #include "wire/gpu_request.hpp"
 #include "wire/nearest.hpp"
+#include "wire/sbatch.hpp"
 #include "wire/text_form.hpp"
 
 namespace tranche::cli {
@@ -83,8 +84,22 @@ void apply_resources(const RunOptions& options, JobSpec& job) {
 }  // namespace
 
 JobSpec job_of(const RunOptions& options, const std::optional<std::string>& file_text) {
-  JobSpec job;
-  if (file_text) {
+  return read_job(options, file_text).job;
+}
+
+JobRead read_job(const RunOptions& options, const std::optional<std::string>& file_text) {
+  JobRead read;
+  JobSpec& job = read.job;
+  const bool batch = file_text && wire::is_batch_script(*file_text);
+  if (batch) {
+    auto script = wire::read_batch_script(*file_text, options.command);
+    if (!script) {
+      throw usage_failure((options.file == "-" ? "stdin" : options.file) + ": " + wire::text(script.error()),
+                          "nothing was submitted; docs/job-file.md lists what is honoured");
+    }
+    job = std::move(script->job);
+    read.notes = std::move(script->notes);
+  } else if (file_text) {
     auto parsed = wire::parse_job_file(*file_text);
     if (!parsed) {
       throw usage_failure((options.file == "-" ? "stdin" : options.file) + ": " + wire::text(parsed.error()),
@@ -105,7 +120,7 @@ JobSpec job_of(const RunOptions& options, const std::optional<std::string>& file
   if (options.preemptible) job.preemptible = true;
   set_pairs("--label", options.labels, job.labels);
   set_pairs("--env", options.envs, job.envs);
-  if (!options.command.empty()) job.run = command_line(options.command);
+  if (!options.command.empty() && !batch) job.run = command_line(options.command);
   if (job.run.empty() && job.kind != wire::WorkloadKind::kInteractive) {
     throw usage_failure("there is nothing to run",
                         "give a command after --, or a job file: tranche run -f job.yaml");
@@ -113,7 +128,7 @@ JobSpec job_of(const RunOptions& options, const std::optional<std::string>& file
   if (const auto problem = wire::Fields<JobSpec>::check(job)) {
     throw usage_failure(wire::text(*problem), "nothing was submitted");
   }
-  return job;
+  return read;
 }
 
 }  // namespace tranche::cli

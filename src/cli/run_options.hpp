@@ -18,7 +18,14 @@ struct RunOptions {
   std::vector<std::string> command{};
 };
 
+struct JobRead {
+  wire::JobSpec job{};
+  std::vector<std::string> notes{};  // What is done differently from what the file says, for people.
+};
+
 // Throws Failure (usage) that names the flag, or file and line, and what would do.
 wire::JobSpec job_of(const RunOptions& options, const std::optional<std::string>& file_text);
+// The same; a file may also be a batch script of Slurm.
+JobRead read_job(const RunOptions& options, const std::optional<std::string>& file_text);
 
 }  // namespace tranche::cli

@@ -117,6 +117,13 @@ bool can_see(const State& state, const Actor& actor, const Job& job) {
   return may(state, actor, Action::kViewJob, job.owner);
 }
 
+// Whoever may use a booking sees it; maintenance concerns everyone who sees the node.
+bool can_see(const State& state, const Actor& actor, const Booking& booking) {
+  if (booking.kind == ClaimKind::kMaintenance) return can_see(state, actor, booking.owner);
+  return is_at_or_below(state, actor.party, booking.owner) ||
+         may(state, actor, Action::kViewJob, booking.owner);
+}
+
 Refusal not_found() {
   return {.reason = Reason::kNotFound,
           .rule = "not_found",

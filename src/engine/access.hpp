@@ -45,6 +45,7 @@ struct Actor {
 // A party is visible to those who may view it, to itself, and to everyone below it.
 [[nodiscard]] bool can_see(const State&, const Actor&, PartyId);
 [[nodiscard]] bool can_see(const State&, const Actor&, const Job&);
+[[nodiscard]] bool can_see(const State&, const Actor&, const Booking&);
 
 // Nothing when allowed; kNotFound when the actor may not even know of it, otherwise kForbidden.
 [[nodiscard]] std::optional<Refusal> check_access(const State&, const Actor&, Action, PartyId at);

@@ -76,14 +76,15 @@ Event outcome(const State& state, const Envelope& envelope, const Job& job, cons
 
 }  // namespace
 
+Duration grace_of(const Job& job) {
+  const auto spec = wire::from_json<wire::JobSpec>(job.spec);
+  return spec && spec->checkpoint ? spec->checkpoint->grace : kDefaultGrace;
+}
+
 LeaseRevoked revocation(
     const State& state, const Lease& lease, EndReason reason, std::string message, JobId promised_to) {
   const Job* job = state.job(lease.job);
-  Duration grace = kDefaultGrace;
-  if (job != nullptr) {
-    if (const auto spec = wire::from_json<wire::JobSpec>(job->spec); spec && spec->checkpoint)
-      grace = spec->checkpoint->grace;
-  }
+  const Duration grace = job == nullptr ? kDefaultGrace : grace_of(*job);
   return {.id = lease.id,
           .way = RevokeWay::kCheckpoint,
           .reason = reason,
@@ -127,8 +128,13 @@ void release_after_reboot(State& state, NodeId node) {
     Lease& lease = state.leases.at(id);
     if (lease.live() || lease.scrubbed) continue;
     lease.scrubbed = true;
-    if (const Job* job = state.job(lease.job)) capacity.release(lease, job->ask);
+    if (const Job* job = state.job(lease.job)) release_slices(state, lease, job->ask);
   }
+}
+
+void release_slices(State& state, const Lease& lease, const Ask& ask) {
+  state.index.capacity->release(lease, ask);
+  state.index.capacity->refresh_holds(state, lease);
 }
 
 }  // namespace tranche::engine

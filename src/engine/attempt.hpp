@@ -20,6 +20,12 @@ inline void append(Events& events, Events more) {
 [[nodiscard]] LeaseRevoked revocation(
     const State&, const Lease&, EndReason reason, std::string message, JobId promised_to);
 
+// How long its work is given to save itself before it is ended.
+[[nodiscard]] Duration grace_of(const Job&);
+
+// Nothing of it is left on its devices.
+void release_slices(State&, const Lease&, const Ask&);
+
 // A machine that was restarted holds nothing of what it held before.
 void release_after_reboot(State&, NodeId node);
 

@@ -66,6 +66,7 @@ std::unique_ptr<Capacity> Capacity::rebuilt(const State& state) {
     if (lease.holds_slices() && job != nullptr) capacity->take(lease, job->ask);
   }
   for (const auto& [id, node] : state.nodes) capacity->refresh_node(state, node);
+  for (const auto& [id, booking] : state.bookings) capacity->refresh_holds(state, booking);
   for (const auto& [id, job] : state.jobs)
     if (job.state == JobState::kPending) capacity->enqueue(state, job);
   return capacity;
@@ -169,7 +170,7 @@ void Capacity::refresh_device(const State&, const Device& device) {
   const auto found = places_.find(device.id);
   if (found == places_.end()) return;
   const auto [index, position] = found->second;
-  placer_.set_blocked(index, position, !takes_work(device.state));
+  placer_.set_blocked(index, position, is_blocked(device));
   if (takes_work(device.state)) waiting_kinds_.node_freed(index);
   changed();
 }

@@ -21,6 +21,7 @@
 namespace tranche::engine {
 
 struct State;
+struct Booking;
 
 // Tenants meet in `soft` only when both agreed; all who did are one group, everybody else is his own.
 constexpr std::uint32_t kSharingGroup = 0;
@@ -74,6 +75,20 @@ class Capacity {
   void release(const policy::Shape& shape, const Place& place);
   void close(NodeId node, bool closed);  // For a pass: kept for somebody.
 
+  // Booked and not in use by the booking's own work: as good as taken. Follows what the state says of the
+  // device, so it is called whenever a window or a lease there begins or ends.
+  void refresh_holds(const State&, DeviceId device);
+  void refresh_holds(const State&, const Booking&);
+  void refresh_holds(const State&, const Lease&);
+  void give_way(const State&, const std::vector<Slice>& slices);  // To a lease in the window itself.
+  struct Hold {
+    policy::Shape shape{};
+    policy::Placement placement{};
+    bool taken = false;  // False: somebody is still in the way.
+  };
+  [[nodiscard]] const Hold* hold(ClaimId claim, DeviceId device) const;
+  void bar(const State&, DeviceId device, bool barred);  // For a pass, like close().
+
   [[nodiscard]] const policy::Fleet& fleet() const { return placer_.fleet(); }
   [[nodiscard]] policy::WaitingKinds& waiting_kinds() { return waiting_kinds_; }
   [[nodiscard]] const std::map<WaitingKey, std::set<JobId>>& waiting() const { return waiting_; }
@@ -83,6 +98,10 @@ class Capacity {
   [[nodiscard]] bool runs_preemptible() const { return !preemptible_.empty(); }
   [[nodiscard]] const std::set<LeaseId>& leases_on(NodeId node) const;
   [[nodiscard]] const std::vector<policy::NodeIndex>& groups_of(NodeId node) const;
+  [[nodiscard]] const std::vector<DeviceId>& devices_of(policy::NodeIndex index) const {
+    return groups_[index].devices;
+  }
+  [[nodiscard]] policy::NodeIndex group_of(DeviceId device) const { return places_.at(device).first; }
   [[nodiscard]] NodeId node_of(policy::NodeIndex index) const { return groups_[index].node; }
   [[nodiscard]] policy::Placement placement_of(const Lease& lease) const;
   // Of a lease whose slices are taken.
@@ -91,6 +110,7 @@ class Capacity {
 
   // Whether a pass could decide anything that the last one could not.
   [[nodiscard]] bool due(Instant now) const;
+  [[nodiscard]] Instant next_delayed(Instant now) const;  // When a job that must wait may be tried again.
   void passed(Instant now);
   void changed() { dirty_ = true; }
 
@@ -104,6 +124,9 @@ class Capacity {
   [[nodiscard]] std::uint32_t geometry_of(const DeviceFacts& facts);
   void add_group(const Node& node, const std::vector<const Device*>& devices, std::int64_t share_of);
   policy::ShareNode share_leaf(PartyId tenant);
+  [[nodiscard]] bool is_blocked(const Device& device) const;
+  void book_hold(Hold& hold, bool take);
+  void drop_holds(DeviceId device);
 
   policy::Placer placer_;
   policy::WaitingKinds waiting_kinds_;
@@ -114,6 +137,7 @@ class Capacity {
   std::map<std::string, std::uint32_t> geometries_;
   std::map<std::string, std::int32_t> profiles_;  // Numbers that Shape::profile names.
   std::map<NodeId, std::set<LeaseId>> leases_;
+  std::map<DeviceId, std::map<ClaimId, Hold>> holds_;
   std::set<LeaseId> promising_;
   std::set<LeaseId> preemptible_;  // Live, and may be stopped for work of higher priority.
   std::map<PartyId, std::int64_t> running_milli_;

@@ -36,6 +36,11 @@ bool Capacity::due(Instant now) const {
   return dirty_ || (next != delayed_.end() && next->first <= now);
 }
 
+Instant Capacity::next_delayed(Instant now) const {
+  const auto next = delayed_.upper_bound(now);
+  return next == delayed_.end() ? Instant::max() : next->first;
+}
+
 void Capacity::passed(Instant now) {
   dirty_ = false;
   last_pass_ = now;

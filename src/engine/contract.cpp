@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "engine/decide.hpp"
+#include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
 #include "engine/spend.hpp"
 
@@ -121,9 +122,15 @@ Decision decide(const State& state,
     Events events{end, OrderPlaced{bid.party, bid}};
     const Money cost = append_fills(state, bid, match, envelope.at, events, state.market.next_contract);
     const Money have = available(state.ledger, credit_account(state, bid.payer));
-    if (have.micros + end.refunded.micros + end.penalty.micros >= cost.micros) return events;
+    if (have.micros + end.refunded.micros + end.penalty.micros >= cost.micros) {
+      append_claim_end(state, contract->id, events);
+      append_claims(state, envelope.at, events);
+      return events;
+    }
   }
-  return Events{ContractInterrupted{contract->id, contract->seller}};
+  Events events{ContractInterrupted{contract->id, contract->seller}};
+  append_claim_end(state, contract->id, events);
+  return events;
 }
 
 void apply(State& state, const Envelope& envelope, const ContractInterrupted& event) {
@@ -146,7 +153,9 @@ Decision decide(const State& state,
                           .fix = "tranche market contracts shows its state"});
   }
   const Instant at = std::min(envelope.at, contract->end);
-  return Events{ContractResumed{contract->id, contract->seller, lost_by(*contract, at)}};
+  Events events{ContractResumed{contract->id, contract->seller, lost_by(*contract, at)}};
+  if (auto r = append_claim_again(state, envelope.at, *contract, events)) return refuse(*r);
+  return events;
 }
 
 void apply(State& state, const Envelope&, const ContractResumed& event) {

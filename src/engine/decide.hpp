@@ -26,6 +26,9 @@ Decision decide(const State&, const Envelope&, const Actor&, const ChangeSetting
 Decision decide(const State&, const Envelope&, const Actor&, const AddNode&);
 Decision decide(const State&, const Envelope&, const Actor&, const ChangeNode&);
 Decision decide(const State&, const Envelope&, const Actor&, const RemoveNode&);
+Decision decide(const State&, const Envelope&, const Actor&, const BookWindows&);
+Decision decide(const State&, const Envelope&, const Actor&, const PlanMaintenance&);
+Decision decide(const State&, const Envelope&, const Actor&, const CancelBooking&);
 // Money and market.
 Decision decide(const State&, const Envelope&, const Actor&, const TopUp&);
 Decision decide(const State&, const Envelope&, const Actor&, const PostEntry&);
@@ -89,6 +92,12 @@ void apply(State&, const Envelope&, const ReceiptsKept&);
 void apply(State&, const Envelope&, const HealthSignalled&);
 void apply(State&, const Envelope&, const JobRequeued&);
 void apply(State&, const Envelope&, const JobStopRequested&);
+void apply(State&, const Envelope&, const WindowsBooked&);
+void apply(State&, const Envelope&, const BookingCancelled&);
+void apply(State&, const Envelope&, const WindowOpened&);
+void apply(State&, const Envelope&, const WindowClosed&);
+void apply(State&, const Envelope&, const WindowMoved&);
+void apply(State&, const Envelope&, const WindowsChanged&);
 
 // Money and market.
 void apply(State&, const Envelope&, const Posted&);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "engine/booking.hpp"
 #include "engine/job.hpp"
 #include "engine/lease.hpp"
 #include "engine/ledger.hpp"
@@ -51,6 +52,9 @@ namespace tranche::engine {
   X(KeepReceipts, "receipts.keep") \
   X(NoteHealth, "health.note") \
   X(Schedule, "schedule") \
+  X(BookWindows, "booking.book") \
+  X(PlanMaintenance, "maintenance.plan") \
+  X(CancelBooking, "booking.cancel") \
   X(TopUp, "account.top_up") \
   X(PostEntry, "ledger.post") \
   X(ReversePosting, "ledger.reverse") \
@@ -103,6 +107,12 @@ namespace tranche::engine {
   X(HealthSignalled, 28) \
   X(JobRequeued, 29) \
   X(JobStopRequested, 30) \
+  X(WindowsBooked, 40) \
+  X(BookingCancelled, 41) \
+  X(WindowOpened, 42) \
+  X(WindowClosed, 43) \
+  X(WindowMoved, 44) \
+  X(WindowsChanged, 45) \
   X(Posted, 60) \
   X(OverdraftSet, 61) \
   X(HoldPlaced, 62) \

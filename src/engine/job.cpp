@@ -41,6 +41,20 @@ std::optional<Refusal> ask_problem(const State& state, const Ask& ask) {
   return std::nullopt;
 }
 
+std::optional<Refusal> label_problem(const State& state, PartyId owner, const Ask& ask) {
+  const auto label = ask.labels.find("booking");
+  if (label == ask.labels.end()) return std::nullopt;
+  const auto number = parse_id("clm_", label->second);
+  const Booking* booking = number ? state.booking({*number}) : nullptr;
+  if (booking != nullptr && booking->kind != ClaimKind::kMaintenance &&
+      booking->state == BookingState::kBooked && is_at_or_below(state, owner, booking->owner))
+    return std::nullopt;
+  return Refusal{.reason = Reason::kInvalid,
+                 .rule = "booking",
+                 .message = "the label booking=" + label->second + " names no booking that this job may use",
+                 .fix = "tranche book list shows yours"};
+}
+
 }  // namespace
 
 Decision decide(const State& state, const Envelope& envelope, const Actor& actor, const SubmitJob& command) {
@@ -53,6 +67,7 @@ Decision decide(const State& state, const Envelope& envelope, const Actor& actor
                           .fix = "name a user, or leave the owner out"});
   }
   if (auto refusal = ask_problem(state, command.ask)) return refuse(*refusal);
+  if (auto refusal = label_problem(state, owner, command.ask)) return refuse(*refusal);
   const auto admitted = admit(state, owner, command.ask, envelope.at);
   if (!admitted) return refuse(admitted.error());
   Events events;

@@ -55,7 +55,8 @@ void apply(State& state, const Envelope& envelope, const LeaseGranted& event) {
               .isolation = event.isolation,
               .trust_group = event.trust_group,
               .slices = event.slices,
-              .granted = envelope.at};
+              .granted = envelope.at,
+              .booking = event.booking};
   Capacity& capacity = *state.index.capacity;
   if (event.rank == 0) {
     capacity.dequeue(state, job);
@@ -66,9 +67,12 @@ void apply(State& state, const Envelope& envelope, const LeaseGranted& event) {
   }
   job.leases.push_back(event.id);
   job.version = state.sequence;
+  if (lease.booking != ClaimId{}) capacity.give_way(state, lease.slices);
   capacity.take(lease, job.ask);
   state.next_lease = std::max(state.next_lease, event.id.value + 1);
-  state.leases.emplace_hint(state.leases.end(), event.id, std::move(lease));
+  const auto at = state.leases.emplace_hint(state.leases.end(), event.id, std::move(lease));
+  if (at->second.booking != ClaimId{}) capacity.refresh_holds(state, at->second);
+  for (const Slice& slice : at->second.slices) state.index.calendar->touched(slice.device);
 }
 
 void apply(State& state, const Envelope&, const LeaseRevoked& event) {
@@ -120,7 +124,7 @@ void apply(State& state, const Envelope& envelope, const LeaseReported& event) {
   capacity.ended(lease, envelope.at);
   // Without a device there is nothing to wipe; a refused lease never touched one.
   if (lease.slices.empty() || lease.state == LeaseState::kRefused) lease.scrubbed = true;
-  if (lease.scrubbed && found != state.jobs.end()) capacity.release(lease, found->second.ask);
+  if (lease.scrubbed && found != state.jobs.end()) release_slices(state, lease, found->second.ask);
 }
 
 Decision decide(const State& state, const Envelope&, const ReportMeters& command) {
@@ -171,7 +175,7 @@ void apply(State& state, const Envelope&, const ReceiptsKept& event) {
     if (lease.scrubbed || slices < lease.slices.size()) continue;
     lease.scrubbed = true;  // Agents wipe before they say that it ended; then the end frees the slices.
     if (lease.live()) continue;
-    if (const Job* job = state.job(lease.job)) state.index.capacity->release(lease, job->ask);
+    if (const Job* job = state.job(lease.job)) release_slices(state, lease, job->ask);
   }
 }
 

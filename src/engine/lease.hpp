@@ -70,6 +70,7 @@ struct Lease {
   std::string message{};
   Instant checkpoint{};
   LeaseUse use{};
+  ClaimId booking{};  // In whose window it runs; zero: none.
 
   [[nodiscard]] bool live() const { return !wire::is_over(state); }
   // Whether its slices are still its own: while it lives, and after that until they are clean.
@@ -106,7 +107,8 @@ BOOST_DESCRIBE_STRUCT(Lease,
                        exit_signal,
                        message,
                        checkpoint,
-                       use))
+                       use,
+                       booking))
 
 struct LeaseGranted {
   LeaseId id{};
@@ -121,11 +123,12 @@ struct LeaseGranted {
   std::uint32_t trust_group = 0;
   std::vector<Slice> slices{};
   std::string why{};  // The reason of the place, for people.
+  ClaimId booking{};
 };
 BOOST_DESCRIBE_STRUCT(
     LeaseGranted,
     (),
-    (id, job, attempt, rank, node, epoch, owner, tenant, isolation, trust_group, slices, why))
+    (id, job, attempt, rank, node, epoch, owner, tenant, isolation, trust_group, slices, why, booking))
 
 struct LeaseRevoked {  // The agent is told; the lease ends when it reports so.
   LeaseId id{};

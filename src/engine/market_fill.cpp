@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "engine/market_claims.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -16,7 +17,7 @@ bool admits(const void* context, const MarketOrder& ask, const MarketOrder& bid)
   const auto& [state, fresh] = *static_cast<const Admitting*>(context);
   const Piece* piece =
       fresh != nullptr && fresh->id.value == ask.piece ? fresh : state.market.pieces.find(ask.piece);
-  if (piece == nullptr) return false;
+  if (piece == nullptr || !may_meet(state, *piece, ask, bid)) return false;
   const auto& [parties, kinds] = piece->audience;
   const bool known = parties.empty() || std::any_of(parties.begin(), parties.end(), [&](PartyId party) {
                        return is_at_or_below(state, bid.party, party);
@@ -73,6 +74,7 @@ void append_decay(const State& state, Instant at, Events& events) {
     const policy::Match match = state.market.books.match(ask, admission_of(context));
     if (match.fills.empty()) continue;
     append_fills(state, ask, match, at, events, state.market.next_contract);
+    append_claims(state, at, events);
     return;
   }
 }

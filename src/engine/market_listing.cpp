@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/decide.hpp"
+#include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
 #include "engine/offer.hpp"
 
@@ -106,11 +107,18 @@ Decision decide(const State& state,
   if (command.bought != ContractId{}) {
     if (auto r = resale_problem(state, command)) return refuse(*r);
     const Contract& contract = *state.market.contracts.find(command.bought.value);
+    if (auto r = resale_sharing_problem(state, contract, command.quantity)) return refuse(*r);
     piece.book = contract.book;
     instrument = state.market.instruments[contract.book - 1].instrument;
   } else {
-    const Offer offer{command.owner, command.device, command.quantity, command.first_slot, command.slots};
-    if (auto r = offer_problem(state, offer)) return refuse(*r);
+    const Offer offer{command.owner,
+                      command.device,
+                      command.quantity,
+                      command.first_slot,
+                      command.slots,
+                      instrument.isolation,
+                      instrument.shape};
+    if (auto r = offer_problem(state, envelope.at, offer)) return refuse(*r);
     const Certified& device = state.market.certified.at(command.device);
     piece.node = device.node;
     instrument.model = device.model;
@@ -135,6 +143,7 @@ Decision decide(const State& state,
                        .piece = piece.id,
                        .floor = command.floor};
   if (auto r = append_order(state, ask, &piece, envelope.at, events)) return refuse(*r);
+  append_claims(state, envelope.at, events);
   return events;
 }
 

@@ -6,7 +6,9 @@
 #include "base/check.hpp"
 #include "base/text.hpp"
 #include "engine/decide.hpp"
+#include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
+#include "engine/offer.hpp"
 #include "engine/spend.hpp"
 
 namespace tranche::engine {
@@ -101,7 +103,8 @@ MarketOrder order_of(const State& state, const PlaceOrder& c, const Piece* piece
           .payer = payer_of(state, c.party),
           .side = c.side,
           .time_in_force = c.time_in_force,
-          .restricted = piece != nullptr && !piece->audience.open(),
+          .restricted =
+              piece != nullptr && (!piece->audience.open() || device_under(state, *piece) != DeviceId{}),
           .workload = static_cast<std::uint8_t>(c.workload),
           .price = c.price,
           .first_slot = c.first_slot,
@@ -193,8 +196,14 @@ Decision decide(const State& state, const Envelope& envelope, const Actor& actor
   Events events;
   events.reserve(1);
   const Piece* piece = command.side == Side::kSell ? market.pieces.find(command.piece.value) : nullptr;
+  if (piece != nullptr && device_under(state, *piece) != DeviceId{} && piece->bought == ContractId{}) {
+    // What the piece no longer offers may have been booked since.
+    const Offer offer{command.party, piece->device, command.quantity, command.first_slot, command.slots};
+    if (auto r = offer_problem(state, envelope.at, offer)) return refuse(*r);
+  }
   if (command.book != 0) {
     if (auto r = append_order(state, command, piece, envelope.at, events)) return refuse(*r);
+    append_claims(state, envelope.at, events);
     return events;
   }
   PlaceOrder in_book = command;
@@ -207,6 +216,7 @@ Decision decide(const State& state, const Envelope& envelope, const Actor& actor
     events.emplace_back(BookOpened{in_book.book, command.instrument});
   }
   if (auto r = append_order(state, in_book, piece, envelope.at, events)) return refuse(*r);
+  append_claims(state, envelope.at, events);
   return events;
 }
 
@@ -260,6 +270,7 @@ void apply(State& state, const Envelope&, const OrderPlaced& event) {
     reserve_spend(state, order.party, order.held);
   } else {
     promise(state.market, order, 1);
+    listing_changed(state, {order.piece});
   }
   state.market.next_order = order.id + 1;
   state.market.books.rest(order);
@@ -302,6 +313,7 @@ void apply(State& state, const Envelope& envelope, const OrderFilled& event) {
                                        .bond = event.bond,
                                        .settled = std::max(start_of(event.first_slot), envelope.at)});
   note_due(market, contract);
+  listing_changed(state, contract.piece);
   market.next_contract = event.contract.value + 1;
   note_trade(market, event, bid->book, envelope.at);
   market.books.set_held(event.buy, {bid->held.micros - event.released.micros});
@@ -328,6 +340,7 @@ void apply(State& state, const Envelope&, const OrderClosed& event) {
     reserve_spend(state, order->party, {-order->held.micros});
   } else {
     promise(state.market, *order, -1);
+    listing_changed(state, {order->piece});
     if (order->floor > 0) state.market.decaying.erase(order->id);
   }
   state.market.books.remove(event.order);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/access.hpp"
+#include "engine/market_claims.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -21,14 +22,15 @@ std::int64_t offered(const State& state, const Offer& offer) {
     const std::int64_t first = std::max(piece->first_slot, offer.first_slot);
     const std::int64_t end = std::min(piece->first_slot + piece->slots, offer.first_slot + offer.slots);
     for (std::int64_t slot = first; slot < end; ++slot)
-      by_slot[static_cast<std::size_t>(slot - offer.first_slot)] += piece->quantity;
+      by_slot[static_cast<std::size_t>(slot - offer.first_slot)] +=
+          piece->promised[static_cast<std::size_t>(slot - piece->first_slot)];
   }
   return by_slot.empty() ? 0 : *std::max_element(by_slot.begin(), by_slot.end());
 }
 
 }  // namespace
 
-std::optional<Refusal> offer_problem(const State& state, const Offer& offer) {
+std::optional<Refusal> offer_problem(const State& state, Instant now, const Offer& offer) {
   const auto found = state.market.certified.find(offer.device);
   if (found == state.market.certified.end() || !is_at_or_below(state, offer.owner, found->second.owner))
     return not_found();
@@ -39,7 +41,7 @@ std::optional<Refusal> offer_problem(const State& state, const Offer& offer) {
                    .fix = "wait for the test, or offer another device"};
   }
   const std::int64_t taken = offered(state, offer);
-  if (taken + offer.quantity <= kWholeDevice) return std::nullopt;
+  if (taken + offer.quantity <= kWholeDevice) return calendar_problem(state, now, offer);
   return Refusal{.reason = Reason::kConflict,
                  .rule = "calendar",
                  .message = text(offer.device) + " is offered or sold already during that window",

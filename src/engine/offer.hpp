@@ -15,10 +15,12 @@ struct Offer {
   std::uint32_t quantity = 0;  // Thousandths.
   std::int64_t first_slot = 0;
   std::uint32_t slots = 0;
+  Isolation isolation = Isolation::kSoft;
+  std::string shape{};
 };
 
-// Why not; nothing: it may. Asks for certification, ownership, and that no other piece offers it already.
-// Where a calendar of claims is kept, its answer is added here and nowhere else.
-[[nodiscard]] std::optional<wire::Refusal> offer_problem(const State&, const Offer&);
+// Why not; nothing: it may. Asks for certification, ownership, that no other piece offers it already, and
+// that the calendar has it free for all of the window.
+[[nodiscard]] std::optional<wire::Refusal> offer_problem(const State&, Instant now, const Offer&);
 
 }  // namespace tranche::engine

@@ -27,6 +27,7 @@ bool is_borrowed(const State& state, const Lease& lease) {
 bool may_stop(const State& state, Instant now, const Claimant& claimant, const Lease& lease) {
   const Job* job = state.job(lease.job);
   if (job == nullptr || !lease.live() || lease.revoked) return false;
+  if (lease.booking != ClaimId{}) return false;  // Its place was booked.
   if (job->attempts > 1 && now - lease.granted < kMinimumRun) return false;
   const bool yields = job->ask.preemptible && job->ask.priority < claimant.priority;
   const bool lent = claimant.entitled && lease.tenant != claimant.tenant && is_borrowed(state, lease);

@@ -67,6 +67,9 @@ Events one_of_each() {
                                 .vram = gigabytes(80),
                                 .profiles = {{"1g.10gb", 1, 1, 0x7F, 7, gigabytes(10)}},
                                 .soft_capable = true};
+  const BookedWindow window{.from = Instant(std::chrono::hours(4)),
+                            .to = Instant(std::chrono::hours(5)),
+                            .places = {{{7}, {{{3}, 500, 1000, 2}}}}};
   Events all{
       Founded{ana},
       PartyCreated{ana, acme, "ana", "Europe/Madrid"},
@@ -98,7 +101,22 @@ Events one_of_each() {
       ReceiptsKept{{7}, 7, {.scrubs = {{.device = {3}, .lease = {8}, .zeroed = gigabytes(1)}}}},
       HealthSignalled{{7}, 8, {3}, {.uuid = "GPU-1", .source = "xid", .code = 79}},
       JobRequeued{{9}, EndReason::kPreempted, Instant(std::chrono::hours(3)), "owner asked", ana},
-      JobStopRequested{{9}, ana}};
+      JobStopRequested{{9}, ana},
+      WindowsBooked{.id = {4},
+                    .owner = ana,
+                    .tenant = acme,
+                    .name = "class",
+                    .ask = ask,
+                    .trust_group = 3,
+                    .zone = "Europe/Madrid",
+                    .recurrence = "FREQ=DAILY;COUNT=1",
+                    .environment = {.layer = wire::Layer::kSlurm, .driver = "535", .volumes = {"data"}},
+                    .windows = {window}},
+      BookingCancelled{{4}, ana},
+      WindowOpened{{4}, 1, ana},
+      WindowClosed{{4}, 1, ana},
+      WindowMoved{{4}, 1, window.places, "node lost", ana},
+      WindowsChanged{{4}, {window}, "sold on", ana}};
   for (Event& event : money_samples()) all.push_back(std::move(event));
   return all;
 }

@@ -6,14 +6,15 @@
 
 #include "engine/decide.hpp"
 #include "engine/preempt.hpp"
+#include "engine/slots.hpp"
 
 namespace tranche::engine {
 namespace {
 
 constexpr int kDecisionsMax = 256;
+static_assert(kEpochsOfRecord == 2 * kDecisionsMax);
 constexpr int kReclaimsMax = 8;
-constexpr int kLookAhead =
-    256;  // So many of a kind are looked at for one that is gone before a reservation begins.
+constexpr int kLookAhead = 256;  // So many of a kind are looked at for one that would stay less long.
 constexpr Duration kAgedAfter = std::chrono::hours(48);
 constexpr Instant kFarFuture = Instant::max();
 
@@ -74,11 +75,10 @@ class Pass {
 
   using Jobs = std::set<JobId>;
   void push_next(const WaitingKey& key, Jobs::const_iterator from, const Jobs& jobs) {
-    const bool only_short = closed_kinds_.contains(key.kind);
     for (int looked = 0; from != jobs.end(); ++from) {
       const Job& job = state_.jobs.at(*from);
-      if (job.not_before > envelope_.at) continue;
-      if (only_short && !ends_before_reservation(job)) {
+      if (job.not_before > envelope_.at || waits_for_window(state_, job)) continue;
+      if (stays_too_long(key.kind, job)) {
         if (++looked == kLookAhead) return;
         continue;
       }
@@ -98,6 +98,19 @@ class Pass {
       push_next(turn.key, queue->second.upper_bound(turn.job), queue->second);
   }
 
+  // What keeps one away from a reservation, a booking or an offer keeps away all that would stay as long.
+  static Duration stay(const Job& job) { return job.ask.time == Duration{} ? Duration::max() : job.ask.time; }
+  void note_refused_stay(policy::KindIndex kind, const Job& job) {
+    if (job.ask.preemptible) return;  // It may use what is only offered.
+    Duration& shortest = refused_stay_.emplace(kind, Duration::max()).first->second;
+    shortest = std::min(shortest, stay(job));
+  }
+  [[nodiscard]] bool stays_too_long(policy::KindIndex kind, const Job& job) const {
+    const auto refused = refused_stay_.find(kind);
+    return refused != refused_stay_.end() && !job.ask.preemptible && !promised_.contains(job.id) &&
+           stay(job) >= refused->second;
+  }
+
   [[nodiscard]] bool may_reclaim(const WaitingKey& key, const Job& job) const {
     return key.kind != kNoKind && reclaims_ < kReclaimsMax && !promised_.contains(job.id) &&
            !tried_.contains(key.kind) && job.ask.instances > 0;
@@ -105,24 +118,32 @@ class Pass {
 
   void offer(const Turn& turn) {
     const Job& job = state_.jobs.at(turn.job);
-    const PartyId tenant = turn.key.tenant;
-    const auto shape = capacity_.shape_of(job.ask, trust_group(state_, tenant));
+    const auto shape = capacity_.shape_of(job.ask, trust_group(state_, turn.key.tenant));
     if (!shape) return push_after(turn);
+    const auto barred = barred_devices(state_, envelope_.at, job, *shape, placed_);
+    for (const DeviceId device : barred) capacity_.bar(state_, device, true);
+    barring_ = !barred.empty();
+    try_to_start(turn, job, *shape);
+    for (const DeviceId device : barred) capacity_.bar(state_, device, false);
+    push_after(turn);
+  }
+
+  void try_to_start(const Turn& turn, const Job& job, const policy::Shape& shape) {
+    const PartyId tenant = turn.key.tenant;
     if (capacity_.waiting_kinds().may_fit(turn.key.kind)) {
-      if (start(job, tenant, *shape)) return push_after(turn);
+      if (start(job, tenant, shape)) return;
       // Refused by a promise to somebody else, it may fit as soon as that is kept.
       if (was_closed_) {
-        closed_kinds_.insert(turn.key.kind);
+        note_refused_stay(turn.key.kind, job);
       } else {
         capacity_.waiting_kinds().refused(turn.key.kind);
       }
     }
     if (may_reclaim(turn.key, job)) {
       tried_.insert(turn.key.kind);
-      reclaim(job, tenant, *shape);
+      reclaim(job, tenant, shape);
     }
-    if (!reserved_) reserve(job, *shape);
-    push_after(turn);
+    if (!reserved_) reserve(job, shape);
   }
 
   // All members of the gang, or none.
@@ -144,18 +165,19 @@ class Pass {
     return true;
   }
 
-  [[nodiscard]] bool ends_before_reservation(const Job& job) const {
-    return job.ask.time > Duration{} && reserved_ && envelope_.at + job.ask.time <= reserved_->at;
-  }
-
   // Nodes kept for others are closed to this job while it looks.
   std::optional<Place> choose(const Job& job, const policy::Shape& shape) {
     std::set<NodeId> closed;
     for (const auto& [owner, nodes] : promised_)
       if (owner != job.id) closed.insert(nodes.begin(), nodes.end());
-    if (reserved_ && reserved_->job != job.id && !ends_before_reservation(job))
-      closed.insert(reserved_->node);
-    was_closed_ = !closed.empty();
+    const bool ends_in_time =
+        job.ask.time > Duration{} && reserved_ && envelope_.at + job.ask.time <= reserved_->at;
+    if (reserved_ && reserved_->job != job.id && !ends_in_time) closed.insert(reserved_->node);
+    if (shape.devices == 0) {
+      const Instant end = job.ask.time == Duration{} ? kFarFuture : envelope_.at + job.ask.time;
+      closed.merge(kept_free(state_, envelope_.at, end));
+    }
+    was_closed_ = !closed.empty() || barring_;
     for (const NodeId node : closed)
       if (takes_work(state_.nodes.at(node))) capacity_.close(node, true);
     auto place = capacity_.choose(shape);
@@ -168,12 +190,19 @@ class Pass {
       const Job& job, PartyId tenant, std::uint32_t rank, const policy::Shape& shape, const Place& place) {
     taken_.push_back({shape, place});
     ++leases_;
+    if (!job.ask.preemptible && !(state_.index.calendar->empty() && state_.market.pieces_of.empty())) {
+      const Instant end = job.ask.time == Duration{} ? kFarFuture : envelope_.at + job.ask.time;
+      for (const Slice& slice : place.slices)
+        placed_.emplace(
+            slice.device,
+            PassingUse{use_of(state_.devices.at(slice.device), job.ask, shape.trust_group, slice), end});
+    }
     events_.push_back(LeaseGranted{.id = {state_.next_lease + leases_ - 1},
                                    .job = job.id,
                                    .attempt = job.attempts + 1,
                                    .rank = rank,
                                    .node = place.node,
-                                   .epoch = (state_.sequence + 1) * kDecisionsMax * 2 + leases_,
+                                   .epoch = (state_.sequence + 1) * kEpochsOfRecord + leases_,
                                    .owner = job.owner,
                                    .tenant = tenant,
                                    .isolation = job.ask.isolation,
@@ -271,14 +300,16 @@ class Pass {
   std::map<PartyId, std::int32_t> ranks_;
   std::map<JobId, std::set<NodeId>> promised_;
   std::set<policy::KindIndex> tried_;
-  std::set<policy::KindIndex> closed_kinds_;  // Fit only where something is kept for somebody else.
+  std::map<policy::KindIndex, Duration> refused_stay_;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
   std::map<PartyId, std::int64_t> started_milli_;
   std::vector<Taken> taken_;
+  std::multimap<DeviceId, PassingUse> placed_;
   std::optional<Reservation> reserved_;
   Events events_;
   std::uint64_t leases_ = 0;
   bool was_closed_ = false;
+  bool barring_ = false;
   int decisions_ = 0;
   int reclaims_ = 0;
 };
@@ -286,7 +317,7 @@ class Pass {
 }  // namespace
 
 bool schedule_due(const State& state, Instant now) {
-  return state.index.capacity->due(now);
+  return state.index.calendar->due(now) || state.index.capacity->due(now);
 }
 
 bool within_guarantee(const State& state, PartyId tenant, std::int64_t gpu_milli) {
@@ -303,7 +334,12 @@ Instant expected_end(const State& state, const Lease& lease) {
 }
 
 Decision decide(const State& state, const Envelope& envelope, const Schedule&) {
-  return Pass(state, envelope).run();
+  // What windows need goes first, alone: the pass after it sees what that led to.
+  Events events = keep_windows(state, envelope);
+  if (events.empty()) events = start_in_windows(state, envelope, kDecisionsMax);
+  if (events.empty()) return Pass(state, envelope).run();
+  state.index.capacity->changed();
+  return events;
 }
 
 }  // namespace tranche::engine

@@ -6,6 +6,9 @@
 
 namespace tranche::engine {
 
+// Epochs that one record may give to leases; they grow with the journal.
+constexpr std::uint64_t kEpochsOfRecord = 512;
+
 // Whether a Schedule command could decide anything now.
 [[nodiscard]] bool schedule_due(const State&, Instant now);
 

@@ -13,11 +13,20 @@ struct Counters {
   std::uint64_t next_party = 0, next_token = 0, next_job = 0;
   Settings settings{};
   std::uint64_t next_node = 1, next_device = 1, next_lease = 1;
+  std::uint64_t next_claim = 1;
 };
-BOOST_DESCRIBE_STRUCT(
-    Counters,
-    (),
-    (sequence, now, next_party, next_token, next_job, settings, next_node, next_device, next_lease))
+BOOST_DESCRIBE_STRUCT(Counters,
+                      (),
+                      (sequence,
+                       now,
+                       next_party,
+                       next_token,
+                       next_job,
+                       settings,
+                       next_node,
+                       next_device,
+                       next_lease,
+                       next_claim))
 
 template <class Map>
 void write_values(std::string& out, const Map& map) {
@@ -60,6 +69,9 @@ void rebuild_indexes(State& state) {
   }
   for (const auto& [id, job] : state.jobs) state.index.jobs_by_owner[job.owner].push_back(id);
   for (const auto& [id, node] : state.nodes) state.index.nodes_by_name.emplace(node.name, id);
+  for (const auto& [id, booking] : state.bookings)
+    for (std::uint32_t window = 0; window < booking.windows.size(); ++window)
+      state.index.calendar->add(state, booking, window);
   state.index.capacity = Capacity::rebuilt(state);
 }
 
@@ -77,7 +89,8 @@ std::string encode_state(const State& state) {
                                       state.settings,
                                       state.next_node,
                                       state.next_device,
-                                      state.next_lease});
+                                      state.next_lease,
+                                      state.next_claim});
   write_values(out, state.skus);
   write_values(out, state.parties);
   write_values(out, state.tokens);
@@ -91,6 +104,7 @@ std::string encode_state(const State& state) {
     wire::detail::write_record(out, value);
   }
   encode_money(out, state);
+  write_values(out, state.bookings);
   return out;
 }
 
@@ -98,15 +112,18 @@ Result<State, std::string> decode_state(std::string_view bytes) {
   wire::detail::RecordReader reader(bytes);
   State state;
   Counters counters;
-  const bool whole = wire::detail::read_record(reader, counters) &&
-                     read_values(reader, state.skus, [](const Sku& sku) { return sku.name; }) &&
-                     read_values(reader, state.parties, [](const Party& party) { return party.id; }) &&
-                     read_values(reader, state.tokens, [](const Token& token) { return token.id; }) &&
-                     read_values(reader, state.jobs, [](const Job& job) { return job.id; }) &&
-                     read_values(reader, state.nodes, [](const Node& node) { return node.id; }) &&
-                     read_values(reader, state.devices, [](const Device& device) { return device.id; }) &&
-                     read_values(reader, state.leases, [](const Lease& lease) { return lease.id; }) &&
-                     read_remembered(reader, state) && decode_money(reader, state);
+  const bool whole =
+      wire::detail::read_record(reader, counters) &&
+      read_values(reader, state.skus, [](const Sku& sku) { return sku.name; }) &&
+      read_values(reader, state.parties, [](const Party& party) { return party.id; }) &&
+      read_values(reader, state.tokens, [](const Token& token) { return token.id; }) &&
+      read_values(reader, state.jobs, [](const Job& job) { return job.id; }) &&
+      read_values(reader, state.nodes, [](const Node& node) { return node.id; }) &&
+      read_values(reader, state.devices, [](const Device& device) { return device.id; }) &&
+      read_values(reader, state.leases, [](const Lease& lease) { return lease.id; }) &&
+      read_remembered(reader, state) && decode_money(reader, state) &&
+      // Those written before there were bookings end here.
+      (reader.left() == 0 || read_values(reader, state.bookings, [](const Booking& one) { return one.id; }));
   if (!whole) return refuse(std::string(reader.reason()));
   if (reader.left() > 0) return refuse(std::string("there are bytes after the end of the state"));
   state.sequence = counters.sequence;
@@ -118,6 +135,7 @@ Result<State, std::string> decode_state(std::string_view bytes) {
   state.next_node = counters.next_node;
   state.next_device = counters.next_device;
   state.next_lease = counters.next_lease;
+  state.next_claim = counters.next_claim;
   rebuild_indexes(state);
   return state;
 }

@@ -36,6 +36,10 @@ const Lease* State::lease(LeaseId id) const {
   return find_in(leases, id);
 }
 
+const Booking* State::booking(ClaimId id) const {
+  return find_in(bookings, id);
+}
+
 PartyId State::child(PartyId parent, std::string_view name) const {
   const PartyId* id = find_in(index.by_name, std::pair{parent, std::string(name)});
   return id == nullptr ? PartyId{} : *id;

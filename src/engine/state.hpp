@@ -12,6 +12,8 @@
 
 #include "base/envelope.hpp"
 #include "base/ids.hpp"
+#include "engine/booking.hpp"
+#include "engine/calendar.hpp"
 #include "engine/capacity.hpp"
 #include "engine/job.hpp"
 #include "engine/lease.hpp"
@@ -42,6 +44,7 @@ struct Indexes {
   std::map<std::string, NodeId> nodes_by_name{};
   // A memo, so decide() may use it up and put it back; what it holds follows from the state alone.
   std::unique_ptr<Capacity> capacity = std::make_unique<Capacity>();
+  std::unique_ptr<Calendar> calendar = std::make_unique<Calendar>();
 };
 
 struct State {
@@ -58,6 +61,8 @@ struct State {
   std::map<DeviceId, Device> devices{};
   std::map<LeaseId, Lease> leases{};
   std::map<RequestKey, Remembered> remembered{};
+  std::uint64_t next_claim = 1;
+  std::map<ClaimId, Booking> bookings{};
   Ledger ledger{};
   Market market{};
   std::vector<PriceList> prices{};  // By the time from which they hold.
@@ -72,6 +77,7 @@ struct State {
   [[nodiscard]] const Node* node(NodeId id) const;
   [[nodiscard]] const Device* device(DeviceId id) const;
   [[nodiscard]] const Lease* lease(LeaseId id) const;
+  [[nodiscard]] const Booking* booking(ClaimId id) const;
   [[nodiscard]] PartyId child(PartyId parent, std::string_view name) const;  // Zero: none.
 };
 

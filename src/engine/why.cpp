@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
+#include "engine/booking_limits.hpp"
 #include "engine/schedule.hpp"
 #include "wire/fields.hpp"
 
@@ -56,12 +58,26 @@ std::pair<WaitReason, std::string> obstacle(const policy::Unfit& unfit) {
           "host memory or CPUs are taken on " + counted(unfit.cpu + unfit.memory, "node")};
 }
 
+// The next window of the booking that a job names.
+std::optional<std::string> window_ahead(const State& state, const Job& job) {
+  const Booking* booking = booking_named(state, job);
+  if (booking == nullptr) return std::nullopt;
+  for (const BookedWindow& window : booking->windows) {
+    if (window.state == WindowState::kOpen)
+      return "waits for room in the window of " + text(booking->id) + ", open until " + text(window.to);
+    if (window.state == WindowState::kPlanned)
+      return "waits for the window of " + text(booking->id) + " that opens at " + text(window.from);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string wait_summary(const State& state, const Job& job) {
   const Capacity& capacity = *state.index.capacity;
   if (capacity.empty()) return "no capacity connected";
   if (capacity.nothing_meant(job.id)) return "nothing connected is " + job.ask.gpus;
+  if (const auto window = window_ahead(state, job)) return *window;
   if (job.reason == EndReason::kPreempted) return "preempted, waits for capacity";
   if (job.not_before > state.now) return "backs off after a fault";
   return "waits for capacity";
@@ -93,7 +109,17 @@ wire::Why explain(const State& state, const Actor& actor, const Job& job) {
     why.message = "its last attempt failed through no fault of its own; it is tried again shortly";
     return why;
   }
-  std::tie(why.reason, why.message) = obstacle(capacity.fleet().explain(*shape));
+  if (const auto window = window_ahead(state, job)) {
+    why.reason = WaitReason::kWindow;
+    why.message = *window;
+    return why;
+  }
+  const policy::Unfit unfit = capacity.fleet().explain(*shape);
+  std::tie(why.reason, why.message) = obstacle(unfit);
+  if (unfit.fits > 0 && !barred_devices(state, state.now, job, *shape, {}).empty()) {
+    why.reason = WaitReason::kBooking;
+    why.message = "what is idle is booked before it would be done; a shorter --time or --preemptible helps";
+  }
   if (job.reason == EndReason::kPreempted) why.message = "preempted (" + job.message + "); " + why.message;
   return why;
 }

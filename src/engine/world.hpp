@@ -8,6 +8,7 @@
 
 #include "base/check.hpp"
 #include "engine/engine.hpp"
+#include "engine/schedule.hpp"
 
 namespace tranche::engine {
 
@@ -93,7 +94,7 @@ struct World {
   // Passes until nothing more can be decided; how many leases were granted.
   std::size_t schedule() {
     std::size_t granted = 0;
-    while (state.index.capacity->due(clock)) {
+    while (schedule_due(state, clock)) {
       const auto decision = run(Schedule{});
       for (const Event& event : *decision) granted += std::holds_alternative<LeaseGranted>(event);
       if (decision->empty()) break;

@@ -146,6 +146,11 @@ void Loop::read(Read read) {
   wake_.notify_one();
 }
 
+bool Loop::stopping() const {
+  const std::lock_guard lock(mutex_);
+  return stopping_ || failed_;
+}
+
 LoopCounts Loop::counts() const {
   LoopCounts counts;
   {

@@ -93,6 +93,7 @@ class Loop {
   // loop's thread, or at once with kBusy or kStopping.
   void submit(Envelope envelope, engine::Command command, Done done);
   void read(Read read);
+  [[nodiscard]] bool stopping() const;  // Reads may not be served any more.
   // Called on the loop's thread for every record, in order. Before start() only.
   void follow(std::function<void(const Durable&)> follower);
 

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the exchange and the calendar know of each other. An offer that is not sold keeps bookings and work
+// that could not leave away from its device; what was bought is a claim that the buyer's jobs use.
+//
+// Devices that the platform does not run (a peer's) have no calendar here, and none of this touches them.
+#include <optional>
+
+#include "engine/event.hpp"
+#include "engine/offer.hpp"
+#include "engine/state.hpp"
+
+namespace tranche::engine {
+
+// What is offered of a device and not sold, as claims of nobody.
+[[nodiscard]] const std::vector<CalendarClaim>& listed_on(const State&, DeviceId);
+void listing_changed(State&, PieceId);
+
+// The device that a piece is of, also where it was bought before; zero: none that the platform runs.
+[[nodiscard]] DeviceId device_under(const State&, const Piece&);
+
+// Whether a bid may be filled from the piece without strangers meeting on a device. Fractions are for
+// tenants who agreed to share; everybody else takes whole devices.
+[[nodiscard]] bool may_meet(const State&, const Piece&, const MarketOrder& ask, const MarketOrder& bid);
+
+// Why the calendar, or who shares with whom, does not allow an offer of a device that the platform runs.
+[[nodiscard]] std::optional<Refusal> calendar_problem(const State&, Instant now, const Offer&);
+[[nodiscard]] std::optional<Refusal> resale_sharing_problem(const State&,
+                                                            const Contract&,
+                                                            std::uint32_t quantity);
+
+// Claims for the fills among the events, and what is left of those that were sold on.
+void append_claims(const State&, Instant at, Events&);
+// The claim of a contract that is not delivered any more, and the work in it, ends.
+void append_claim_end(const State&, ContractId, Events&);
+// The claim of a contract that is delivered again.
+[[nodiscard]] std::optional<Refusal> append_claim_again(const State&, Instant at, const Contract&, Events&);
+
+}  // namespace tranche::engine

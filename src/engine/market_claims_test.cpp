@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/market_claims.hpp"
+
+#include <doctest/doctest.h>
+
+#include "base/text.hpp"
+#include "engine/market_world.hpp"
+#include "engine/snapshot.hpp"
+
+namespace tranche::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+// One connected device, certified for the first tenant; the second tenant buys, the third looks on.
+struct Floor : MarketWorld {
+  NodeId node_id = node("a", 1);
+  DeviceId gpu = device(0);
+  std::int64_t slot = now_slot() + 1;
+
+  Floor() { clock = start_of(slot); }
+
+  void share(std::size_t who) {
+    Quota quota;
+    quota.share_soft = true;
+    REQUIRE(limit(tenants[who], quota).has_value());
+  }
+  Decision offer(std::uint32_t quantity, std::uint32_t slots) {
+    return run(ListCapacity{.owner = traders[0],
+                            .device = gpu,
+                            .quantity = quantity,
+                            .first_slot = slot,
+                            .slots = slots,
+                            .price = 10},
+               traders[0]);
+  }
+  Decision buy(std::size_t who, std::uint32_t quantity, std::uint32_t slots, std::int64_t after = 0) {
+    return run(bid(who, 10, slot + after, slots, quantity, TimeInForce::kIoc), traders[who]);
+  }
+  Decision book(std::size_t who, std::uint32_t milli, Duration in, Duration length) {
+    return run(BookWindows{.ask = gpus(1, milli), .windows = {{clock + in, clock + in + length}}},
+               traders[who]);
+  }
+  const Job& job(JobId id) { return state.jobs.at(id); }
+  const Lease& lease_of(JobId id) { return state.leases.at(job(id).leases.front()); }
+  std::vector<const Booking*> claims(PartyId owner) {
+    std::vector<const Booking*> found;
+    for (const auto& [id, booking] : state.bookings)
+      if (booking.owner == owner && booking.state == BookingState::kBooked) found.push_back(&booking);
+    return found;
+  }
+};
+
+TEST_CASE("market and calendar: what is booked or runs is not offered, what is offered is not booked") {
+  Floor world;
+  REQUIRE(world.book(2, 1000, 1h, 1h).has_value());
+  const auto refused = world.offer(1000, 8);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().rule == "calendar");
+  CHECK(refused.error().fix.starts_with("nearest that are free: "));
+  REQUIRE(world.offer(1000, 4).has_value());
+  CHECK(world.book(2, 1000, 15min, 30min).error().rule == "calendar");
+  CHECK(world
+            .run(PlanMaintenance{.node = world.node_id, .windows = {{world.clock, world.clock + 30min}}},
+                 world.root)
+            .error()
+            .rule == "calendar");
+
+  Floor busy;
+  Ask long_one = gpus(1);
+  long_one.time = 10h;
+  busy.submit(busy.traders[2], long_one);
+  busy.schedule();
+  CHECK(busy.offer(1000, 4).error().rule == "calendar");
+}
+
+TEST_CASE("market and calendar: an offer taken back frees its window, and can be made again") {
+  Floor world;
+  REQUIRE(world.offer(1000, 4).has_value());
+  CHECK_FALSE(world.book(2, 1000, 15min, 30min).has_value());
+  REQUIRE(world.run(CancelOrder{1}, world.traders[0]).has_value());
+  REQUIRE(world.offer(1000, 4).has_value());
+  REQUIRE(world.run(CancelOrder{2}, world.traders[0]).has_value());
+  CHECK(world.book(2, 1000, 15min, 30min).has_value());
+}
+
+TEST_CASE("market and calendar: what was bought is used at once, by the buyer alone, until it ends") {
+  Floor world;
+  REQUIRE(world.offer(1000, 8).has_value());
+  const JobId stranger = world.submit(world.traders[2], gpus(1));
+  const JobId own = world.submit(world.traders[1], gpus(1));
+  world.schedule();
+  CHECK(world.job(stranger).state == JobState::kPending);
+  CHECK(world.job(own).state == JobState::kPending);
+  REQUIRE(world.buy(1, 1000, 8).has_value());
+  world.schedule();
+  CHECK(world.job(own).state == JobState::kStarting);
+  CHECK(world.job(stranger).state == JobState::kPending);
+  const auto claims = world.claims(world.traders[1]);
+  REQUIRE(claims.size() == 1);
+  CHECK(claims[0]->kind == ClaimKind::kContract);
+  CHECK(claims[0]->contract == ContractId{1});
+  CHECK(world.lease_of(own).booking == claims[0]->id);
+  CHECK_FALSE(world.run(CancelBooking{claims[0]->id}, world.traders[1]).has_value());
+
+  const auto copy = decode_state(encode_state(world.state));
+  REQUIRE(copy.has_value());
+  CHECK(copy->index.calendar->claim_of({1}) == claims[0]->id);
+
+  world.clock += 2h;
+  world.schedule();
+  const LeaseId lease = world.job(own).leases.front();
+  CHECK(world.state.leases.at(lease).revoked);
+  REQUIRE(world.report(lease, LeaseState::kEnded, EndReason::kWindowClosed).has_value());
+  REQUIRE(world.scrub(lease).has_value());
+  world.schedule();
+  CHECK(world.claims(world.traders[1]).empty());
+  CHECK(world.job(stranger).state == JobState::kStarting);
+}
+
+TEST_CASE("market and calendar: preemptible work uses what is offered until somebody buys it") {
+  Floor world;
+  REQUIRE(world.offer(1000, 8).has_value());
+  Ask filler = gpus(1);
+  filler.preemptible = true;
+  const JobId lent = world.submit(world.traders[2], filler);
+  world.schedule();
+  CHECK(world.job(lent).state == JobState::kStarting);
+  REQUIRE(world.buy(1, 1000, 8).has_value());
+  world.schedule();
+  CHECK(world.lease_of(lent).revoked);
+}
+
+TEST_CASE("market and calendar: parts of a device are for tenants who agreed to share") {
+  Floor world;
+  CHECK(world.offer(500, 4).error().rule == "share_soft");
+  REQUIRE(world.offer(1000, 4).has_value());
+  CHECK_FALSE(world.buy(1, 500, 4).has_value());
+  world.share(1);
+  world.share(2);
+  REQUIRE(world.buy(1, 500, 4).has_value());
+  REQUIRE(world.buy(2, 300, 4).has_value());
+  const JobId one = world.submit(world.traders[1], gpus(1, 500));
+  const JobId two = world.submit(world.traders[2], gpus(1, 300));
+  const JobId more = world.submit(world.traders[2], gpus(1, 200));
+  world.schedule();
+  CHECK(world.job(one).state == JobState::kStarting);
+  CHECK(world.job(two).state == JobState::kStarting);
+  CHECK(world.job(more).state == JobState::kPending);
+}
+
+TEST_CASE("market and calendar: what is sold on leaves the first buyer's claim") {
+  Floor world;
+  REQUIRE(world.offer(1000, 8).has_value());
+  REQUIRE(world.buy(1, 1000, 8).has_value());
+  REQUIRE(world
+              .run(ListCapacity{.owner = world.traders[1],
+                                .bought = {1},
+                                .quantity = 1000,
+                                .first_slot = world.slot + 2,
+                                .slots = 2,
+                                .price = 10},
+                   world.traders[1])
+              .has_value());
+  REQUIRE(world.buy(2, 1000, 2, 2).has_value());
+  const auto first = world.claims(world.traders[1]);
+  REQUIRE(first.size() == 1);
+  REQUIRE(first[0]->windows.size() == 2);
+  CHECK(first[0]->windows[0].to == world.clock + 30min);
+  CHECK(first[0]->windows[1].from == world.clock + 60min);
+  const auto second = world.claims(world.traders[2]);
+  REQUIRE(second.size() == 1);
+  CHECK(second[0]->windows[0].from == world.clock + 30min);
+  CHECK_FALSE(world.book(0, 1000, 0min, 2h).has_value());
+}
+
+TEST_CASE("market and calendar: a contract that is interrupted loses its claim, one resumed has it again") {
+  Floor world;
+  REQUIRE(world.offer(1000, 8).has_value());
+  REQUIRE(world.buy(1, 1000, 8).has_value());
+  const JobId own = world.submit(world.traders[1], gpus(1));
+  world.schedule();
+  REQUIRE(world.job(own).state == JobState::kStarting);
+  REQUIRE(world.run(InterruptContract{{1}}, world.traders[0]).has_value());
+  CHECK(world.claims(world.traders[1]).empty());
+  CHECK(world.lease_of(own).revoked);
+  const LeaseId lease = world.job(own).leases.front();
+  REQUIRE(world.report(lease, LeaseState::kEnded, EndReason::kWindowClosed).has_value());
+  REQUIRE(world.scrub(lease).has_value());
+  REQUIRE(world.run(ResumeContract{{1}}, world.traders[0]).has_value());
+  REQUIRE(world.claims(world.traders[1]).size() == 1);
+  CHECK(world.claims(world.traders[1])[0]->windows[0].to == world.clock + 2h);
+}
+
+}  // namespace
+}  // namespace tranche::engine

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tranche why` with a start time and ways to start sooner, and `tranche sbatch`, against a real server and simulated nodes."""
+import datetime
+import json
+
+from bookings_test import Lab, simulated
+from tranche_platform import main
+
+
+def at(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def submit(who, body):
+    answer = who.post("/v1/jobs", body)
+    assert answer.status == 201, answer
+    return answer.json["id"]
+
+
+def a_waiting_job_is_told_when_it_starts():
+    """The time limit of what runs bounds the P50; half the shape would start now; the answer's error is kept."""
+    with Lab() as lab:
+        first = submit(lab.ana, simulated("H100:6", "2h", limits={"time": "1h"}))
+        lab.until_state(first, "running")
+        started = at(lab.job(first)["job"]["started"])
+        second = submit(lab.ana, simulated("H100:4", "2h", limits={"time": "1h"}))
+        why = lab.ana.get(f"/v1/jobs/{second}/why").json
+        assert why["reason"] == "capacity", why
+        latest = started + datetime.timedelta(hours=1, minutes=2)
+        assert started < at(why["starts"]["p50"]) <= latest, why
+        assert at(why["starts"]["p50"]) <= at(why["starts"]["p90"]), why
+        ways = {way["change"]: way["starts_in"] for way in why["sooner"]}
+        assert ways.get("--gpus H100:2 instead of H100:4", "") in ("0s", "0", "1s", "2s"), ways
+        quick = lab.ana.get(f"/v1/jobs/{second}/why?forecast=false").json
+        assert "starts" not in quick or quick["starts"] is None, quick
+        text = lab.tranche(lab.ana, "why", second)
+        assert "9 of 10 times before" in text and "sooner" in text and "--gpus H100:2 instead of H100:4: now" in text, text
+        assert lab.bo.get(f"/v1/jobs/{second}/why").status == 404
+        lab.ana.post(f"/v1/jobs/{first}/stop", {})
+        lab.until_state(second, "running")
+        third = submit(lab.ana, simulated("H100:8", "1h"))
+        told = lab.ana.get(f"/v1/jobs/{third}/why").json
+        assert told["starts"]["predictions"] == 1, told
+
+
+def a_window_ahead_is_foreseen():
+    """A job that names a booking is told that it starts when the window opens."""
+    with Lab() as lab:
+        booked = lab.book(lab.ana, "H100", "1h", **{"from": "in 3h"}).json
+        job = submit(lab.ana, simulated("H100", labels={"booking": booked["id"]}))
+        why = lab.ana.get(f"/v1/jobs/{job}/why").json
+        assert why["reason"] == "window", why
+        opens = at(booked["windows"][0]["from"])
+        assert abs(at(why["starts"]["p50"]) - opens) < datetime.timedelta(minutes=2), why
+        assert any("outside its windows" in way["change"] for way in why["sooner"]), why
+
+
+def a_slurm_script_is_submitted():
+    """Options become a job, notes say what is different, and what cannot be honoured is refused by name and line."""
+    with Lab() as lab:
+        script = lab.platform.folder / "train.sh"
+        script.write_text("#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --gres=gpu:h100:2\n#SBATCH -t 90 -c 4 --mem=8G\n"
+                          "#SBATCH --output=out.txt\necho $1\n")
+        label = ["--label", "sim.duration=1h"]
+        plan = json.loads(lab.tranche(lab.ana, "sbatch", "--dry-run", "-o", "json", str(script)))
+        assert plan["admitted"] and plan["ask"]["instances"] == 2 and plan["ask"]["model"].startswith("H100"), plan
+        assert plan["ask"]["time"] in ("90m", "1h30m"), plan
+        for words in (["sbatch", *label, str(script), "--", "one"], ["run", *label, str(script), "one"]):
+            job = json.loads(lab.tranche(lab.ana, "-o", "json", *words))
+            assert job["name"] == "train", job
+            spec = lab.job(job["id"])["spec"]
+            assert "exec /bin/bash" in json.dumps(spec) and "'one'" in json.dumps(spec), spec
+        script.write_text("#!/bin/bash\n#SBATCH --array=1-10\necho\n")
+        refused = lab.tranche(lab.ana, "sbatch", str(script), code=2)
+        assert "line 2" in refused and "--array" in refused, refused
+
+
+if __name__ == "__main__":
+    main([a_waiting_job_is_told_when_it_starts, a_window_ahead_is_foreseen, a_slurm_script_is_submitted])
