@@ -73,6 +73,9 @@ class Capacity {
   void take(const policy::Shape& shape, const Place& place);
   void release(const policy::Shape& shape, const Place& place);
   void close(NodeId node, bool closed);  // For a pass: kept for somebody.
+  // Devices that not everybody may use: on probation, or never shared. For one choice.
+  void block_restricted(bool preemptible, bool shares, std::vector<DeviceId>& blocked);
+  void unblock(const std::vector<DeviceId>& blocked);
 
   [[nodiscard]] const policy::Fleet& fleet() const { return placer_.fleet(); }
   [[nodiscard]] policy::WaitingKinds& waiting_kinds() { return waiting_kinds_; }
@@ -114,6 +117,7 @@ class Capacity {
   std::map<std::string, std::int32_t> profiles_;  // Numbers that Shape::profile names.
   std::map<NodeId, std::set<LeaseId>> leases_;
   std::set<LeaseId> promising_;
+  std::map<DeviceId, std::pair<bool, bool>> restricted_;  // On probation; never shared.
   std::map<PartyId, std::int64_t> running_milli_;
   std::map<WaitingKey, std::set<JobId>> waiting_;
   std::map<JobId, WaitingKey> where_waiting_;

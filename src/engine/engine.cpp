@@ -85,6 +85,10 @@ std::string_view command_name(const Command& command) {
     std::string_view operator()(const OpenMeter&) const { return "meter.open"; }
     std::string_view operator()(const RecordUsage&) const { return "meter.record"; }
     std::string_view operator()(const CloseMeter&) const { return "meter.close"; }
+    std::string_view operator()(const ChangeRepair&) const { return "repair.change"; }
+    std::string_view operator()(const TestNode&) const { return "node.test"; }
+    std::string_view operator()(const SetHealthPolicy&) const { return "health.policy"; }
+    std::string_view operator()(const SetBreaker&) const { return "health.breaker"; }
   };
   return std::visit(Names{}, command);
 }

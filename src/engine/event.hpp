@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "engine/health.hpp"
 #include "engine/job.hpp"
 #include "engine/lease.hpp"
 #include "engine/ledger.hpp"
@@ -65,7 +66,11 @@ using Command = std::variant<Found,
                              SetPriceList,
                              OpenMeter,
                              RecordUsage,
-                             CloseMeter>;
+                             CloseMeter,
+                             ChangeRepair,
+                             TestNode,
+                             SetHealthPolicy,
+                             SetBreaker>;
 
 // The name under which a command stands in the audit log.
 [[nodiscard]] std::string_view command_name(const Command&);
@@ -120,7 +125,13 @@ using Event = std::variant<Founded,
                            PriceListSet,
                            MeterOpened,
                            Charged,
-                           MeterClosed>;
+                           MeterClosed,
+                           DeviceOrdered,
+                           DeviceMarked,
+                           RepairOpened,
+                           RepairChanged,
+                           HealthPolicySet,
+                           BreakerChanged>;
 
 // On disk an event is its number, then its described fields. Fields are only ever appended, with a default.
 template <class E>
@@ -185,6 +196,20 @@ template <>
 inline constexpr std::uint16_t kEventNumber<JobRequeued> = 29;
 template <>
 inline constexpr std::uint16_t kEventNumber<JobStopRequested> = 30;
+
+// 45 to 59: health.
+template <>
+inline constexpr std::uint16_t kEventNumber<DeviceOrdered> = 45;
+template <>
+inline constexpr std::uint16_t kEventNumber<DeviceMarked> = 46;
+template <>
+inline constexpr std::uint16_t kEventNumber<RepairOpened> = 47;
+template <>
+inline constexpr std::uint16_t kEventNumber<RepairChanged> = 48;
+template <>
+inline constexpr std::uint16_t kEventNumber<HealthPolicySet> = 49;
+template <>
+inline constexpr std::uint16_t kEventNumber<BreakerChanged> = 50;
 
 // 60 to 99: money and market.
 template <>

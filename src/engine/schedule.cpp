@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "engine/decide.hpp"
+#include "engine/lease_meter.hpp"
 #include "engine/preempt.hpp"
 
 namespace tranche::engine {
@@ -12,6 +13,7 @@ namespace {
 
 constexpr int kDecisionsMax = 256;
 constexpr int kReclaimsMax = 8;
+constexpr int kUnfundedMax = 16;  // Jobs of a kind that a pass looks at in vain for want of money.
 constexpr Duration kAgedAfter = std::chrono::hours(48);
 constexpr Instant kFarFuture = Instant::max();
 
@@ -31,7 +33,7 @@ constexpr std::int32_t kAgedTier = -1;
 class Pass {
  public:
   Pass(const State& state, const Envelope& envelope)
-      : state_(state), envelope_(envelope), capacity_(*state.index.capacity) {}
+      : state_(state), envelope_(envelope), capacity_(*state.index.capacity), pledges_(state) {}
 
   Events run() {
     find_promises();
@@ -102,7 +104,12 @@ class Pass {
     const auto shape = capacity_.shape_of(job.ask, trust_group(state_, tenant));
     if (!shape) return push_after(turn);
     if (capacity_.waiting_kinds().may_fit(turn.key.kind)) {
+      unfunded_ = false;
       if (start(job, tenant, *shape)) return push_after(turn);
+      if (unfunded_) {
+        if (++unfunded_by_key_[turn.key] < kUnfundedMax) push_after(turn);
+        return;
+      }
       // Refused by a promise to somebody else, it may fit as soon as that is kept.
       if (!was_closed_) capacity_.waiting_kinds().refused(turn.key.kind);
     }
@@ -128,8 +135,35 @@ class Pass {
       for (const Place& place : places) capacity_.release(shape, place);
       return false;
     }
-    for (std::uint32_t rank = 0; rank < members; ++rank) grant(job, tenant, rank, shape, places[rank]);
+    const std::size_t before = events_.size();
+    const std::uint64_t leases_before = leases_;
+    for (std::uint32_t rank = 0; rank < members; ++rank) grant(job, tenant, rank, places[rank]);
+    if (!open_meters(job, before)) {
+      events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(before), events_.end());
+      leases_ = leases_before;
+      unfunded_ = true;
+      for (const Place& place : places) capacity_.release(shape, place);
+      return false;
+    }
+    for (Place& place : places) taken_.push_back({shape, std::move(place)});
+    started_milli_[tenant] += shape.gpu_milli() * members;
     decisions_ += static_cast<int>(members);
+    return true;
+  }
+
+  // Money for every member is set aside with its grant, or none of them starts.
+  bool open_meters(const Job& job, std::size_t from) {
+    Pledges pledges = pledges_;
+    const std::size_t end = events_.size();
+    for (std::size_t i = from; i < end; ++i) {
+      const auto granted = std::get<LeaseGranted>(events_[i]);
+      if (granted.slices.empty()) continue;
+      auto opened = meter_for(state_, meter_plan(state_, job, granted), envelope_.at, pledges);
+      if (!opened) return false;
+      pledges.take(opened->account, opened->party, job.id, opened->held);
+      events_.push_back(std::move(*opened));
+    }
+    pledges_ = pledges;
     return true;
   }
 
@@ -141,18 +175,19 @@ class Pass {
     const bool ends_in_time =
         job.ask.time > Duration{} && reserved_ && envelope_.at + job.ask.time <= reserved_->at;
     if (reserved_ && reserved_->job != job.id && !ends_in_time) closed.insert(reserved_->node);
-    was_closed_ = !closed.empty();
+    std::vector<DeviceId> blocked;
+    capacity_.block_restricted(job.ask.preemptible, shape.shares(), blocked);
+    was_closed_ = !closed.empty() || !blocked.empty();
     for (const NodeId node : closed)
       if (takes_work(state_.nodes.at(node))) capacity_.close(node, true);
     auto place = capacity_.choose(shape);
     for (const NodeId node : closed)
       if (takes_work(state_.nodes.at(node))) capacity_.close(node, false);
+    capacity_.unblock(blocked);
     return place;
   }
 
-  void grant(
-      const Job& job, PartyId tenant, std::uint32_t rank, const policy::Shape& shape, const Place& place) {
-    taken_.push_back({shape, place});
+  void grant(const Job& job, PartyId tenant, std::uint32_t rank, const Place& place) {
     ++leases_;
     events_.push_back(LeaseGranted{.id = {state_.next_lease + leases_ - 1},
                                    .job = job.id,
@@ -166,7 +201,6 @@ class Pass {
                                    .trust_group = trust_group(state_, tenant),
                                    .slices = place.slices,
                                    .why = reason_of(job, tenant)});
-    started_milli_[tenant] += shape.gpu_milli();
   }
 
   [[nodiscard]] std::string reason_of(const Job& job, PartyId tenant) const {
@@ -262,7 +296,10 @@ class Pass {
   std::vector<Taken> taken_;
   std::optional<Reservation> reserved_;
   Events events_;
+  Pledges pledges_;
+  std::map<WaitingKey, int> unfunded_by_key_;
   std::uint64_t leases_ = 0;
+  bool unfunded_ = false;
   bool was_closed_ = false;
   int decisions_ = 0;
   int reclaims_ = 0;

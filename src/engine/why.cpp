@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/lease_meter.hpp"
 #include "engine/schedule.hpp"
 #include "wire/fields.hpp"
 
@@ -56,6 +57,10 @@ std::pair<WaitReason, std::string> obstacle(const policy::Unfit& unfit) {
           "host memory or CPUs are taken on " + counted(unfit.cpu + unfit.memory, "node")};
 }
 
+std::optional<Refusal> money_problem(const State& state, const Job& job) {
+  return funding_problem(state, job.owner, job.id, job.ask, job.admission, Money{}, state.now);
+}
+
 }  // namespace
 
 std::string wait_summary(const State& state, const Job& job) {
@@ -91,6 +96,13 @@ wire::Why explain(const State& state, const Actor& actor, const Job& job) {
   if (job.not_before > state.now) {
     why.reason = WaitReason::kBackoff;
     why.message = "its last attempt failed through no fault of its own; it is tried again shortly";
+    return why;
+  }
+  if (auto problem = money_problem(state, job)) {
+    why.reason = WaitReason::kBudget;
+    why.message = problem->message;
+    why.refusal = std::move(problem);
+    std::erase(why.not_the_cause, WaitReason::kBudget);
     return why;
   }
   std::tie(why.reason, why.message) = obstacle(capacity.fleet().explain(*shape));
