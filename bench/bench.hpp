@@ -48,6 +48,7 @@ Suite engine_suite();
 Suite schedule_suite();
 Suite forecast_suite();
 Suite health_suite();
+std::vector<Row> health_table_rows();  // Part of health_suite().
 Suite journal_suite();
 Suite ledger_suite();
 Suite market_suite();

@@ -23,7 +23,8 @@ OWN = {"view", "view_job", "stop", "token"}  # What everyone may do with himself
 PUBLIC = {"healthz", "readyz", "openapi", "job_schema", "login", "join_node"}
 ANYONE = {"whoami", "ping", "list_skus", "show_settings", "list_roles", "list_tenants", "list_subscribers", "list_users",
           "list_service_accounts", "list_jobs", "follow_events", "list_nodes", "list_devices", "list_books", "show_depth", "list_fills", "quote",
-          "list_orders", "list_contracts", "show_market_rules", "list_prices", "list_bookings", "booking_feed"}  # Lists show what one may see; tested for leaks.
+          "list_orders", "list_contracts", "show_market_rules", "list_prices", "list_bookings", "booking_feed",
+          "health_board", "list_repairs", "reconcile"}  # Lists show what one may see; tested for leaks.
 
 # operationId -> (right needed, at whose node, request for a target)
 TARGETED = {
@@ -87,6 +88,15 @@ TARGETED = {
         "owner": t.id, "device": "gpu_000001", "milli": 0, "length": "15m", "hourly": "1"})),
     "cancel_order": ("nobody", "root", lambda t: ("DELETE", "/v1/market/orders/ord_00ZZZZ", None)),
     "interrupt_contract": ("nobody", "root", lambda t: ("POST", "/v1/market/contracts/ctr_00ZZZZ/interrupt", {})),
+    "job_receipts": ("job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}/receipts", None)),
+    "test_node": ("capacity", "node", lambda t: ("POST", f"/v1/nodes/{t.id}/test", {})),
+    "show_health_policy": ("platform", "root", lambda t: ("GET", "/v1/health/policy", None)),
+    "set_health_policy": ("platform", "root", lambda t: ("PUT", "/v1/health/policy", {})),
+    "set_breaker": ("platform", "root", lambda t: ("PUT", "/v1/health/breaker", {})),
+    "show_repair": ("nobody", "root", lambda t: ("GET", "/v1/repairs/rep_999999", None)),
+    "accept_repair": ("nobody", "root", lambda t: ("POST", "/v1/repairs/rep_999999/accept", {})),
+    "dismiss_repair": ("nobody", "root", lambda t: ("POST", "/v1/repairs/rep_999999/dismiss", {})),
+    "return_repair": ("nobody", "root", lambda t: ("POST", "/v1/repairs/rep_999999/return", {})),
     "resume_contract": ("nobody", "root", lambda t: ("POST", "/v1/market/contracts/ctr_00ZZZZ/resume", {})),
 }
 

@@ -64,7 +64,8 @@ class Client:
 class Platform:
     """`tranche server` on a data folder; may be killed and started again on the same data."""
 
-    def __init__(self, folder=None, arguments=(), environment=None):
+    def __init__(self, folder=None, arguments=(), environment=None, command="server"):
+        self.command = command
         self.own = folder is None
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="tranche-test-"))
         self.data = self.folder / "data"
@@ -76,7 +77,7 @@ class Platform:
         port_file.unlink(missing_ok=True)
         self.log = open(self.folder / "log", "ab")
         self.process = subprocess.Popen(
-            [TRANCHE, "server", "--data", self.data, "--listen", "127.0.0.1:0", "--port-file", port_file,
+            [TRANCHE, self.command, "--data", self.data, "--listen", "127.0.0.1:0", "--port-file", port_file,
              "--ballast", "1", *self.arguments],
             stdout=self.log, stderr=self.log, env={**os.environ, **self.environment, **(environment or {})})
         if wait:

@@ -48,6 +48,10 @@ Agent::Agent(AgentOptions options,
   sessions_ = std::make_unique<Sessions>(
       Sessions::Out{.data = [this](const wire::SessionData& data) { send_now(data); },
                     .end = [this](const wire::SessionEnd& end) { send_now(end); }});
+  orders_ = std::make_unique<DeviceOrders>(DeviceOrdersOptions{
+      .program = options_.program, .scratch = options_.rules.data.string(), .ring = [this] {
+        ::eventfd_write(bell_.get(), 1);
+      }});
   adopt_all();
   LinkCallbacks callbacks;
   callbacks.on_open = [this] {
@@ -73,6 +77,7 @@ Agent::Agent(AgentOptions options,
 }
 
 Agent::~Agent() {
+  orders_.reset();  // Before the bell that it rings.
   link_->close("");
 }
 
@@ -195,6 +200,7 @@ void Agent::take_inbox() {
   for (const std::string& why : closings) broken(why);
   if (is_open) opened();
   for (const std::string& frame : frames) take_frame(frame);
+  send_order_answers();
 }
 
 void Agent::take_notes() {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/device_orders.hpp"
 #include "agent/guard_tenants.hpp"
 #include "agent/identity.hpp"
 #include "agent/job_plan.hpp"
@@ -100,6 +101,10 @@ class Agent {
   void send_logs(Job& job);
   void take_log_ack(const wire::LogAck& ack);
 
+  // agent_devices.cpp: devices outside of any lease.
+  void take_order(const wire::DeviceOrder& order);
+  void send_order_answers();
+
   // agent_leases.cpp: what is done.
   void take_grant(wire::LeaseGrant grant);
   void start(const wire::LeaseGrant& grant);
@@ -132,6 +137,7 @@ class Agent {
   std::unique_ptr<GuardTenants> guard_;
   std::unique_ptr<Scrubber> scrubber_;
   std::unique_ptr<Sessions> sessions_;
+  std::unique_ptr<DeviceOrders> orders_;
   LeaseTable table_;
   Spool spool_;
   std::map<LeaseId, Job> jobs_;

@@ -113,6 +113,8 @@ void Agent::take_message(const wire::AgentFrame& frame) {
       return opened(static_cast<wire::LeaseRenewal*>(nullptr), [&](const auto& m) { take_renewal(m); });
     case AgentMessageKind::kLeaseRevoke:
       return opened(static_cast<wire::LeaseRevoke*>(nullptr), [&](const auto& m) { take_revoke(m); });
+    case AgentMessageKind::kDeviceOrder:
+      return opened(static_cast<wire::DeviceOrder*>(nullptr), [&](const auto& m) { take_order(m); });
     case AgentMessageKind::kLogAck:
       return opened(static_cast<wire::LogAck*>(nullptr), [&](const auto& m) { take_log_ack(m); });
     case AgentMessageKind::kCertificate:

@@ -138,7 +138,9 @@ Api::Api(server::Loop& loop, ApiOptions options)
                      &audit_routes,
                      &system_routes,
                      &market_routes,
-                     &money_routes}) {
+                     &money_routes,
+                     &health_routes,
+                     &receipt_routes}) {
     for (Route& route : make()) routes_.push_back(std::move(route));
   }
   for (const Route& route : routes_) by_depth_[segments(route.path).size()].push_back(&route);

@@ -6,6 +6,7 @@
 #include "api/problem.hpp"
 #include "api/views.hpp"
 #include "engine/admission.hpp"
+#include "engine/lease_meter.hpp"
 #include "engine/why.hpp"
 #include "wire/fields.hpp"
 #include "wire/job_spec.hpp"
@@ -40,6 +41,7 @@ void plan(Api& api, Call call, engine::SubmitJob command, const std::string& own
              } else {
                out.refusal = admitted.error();
              }
+             out.price = engine::job_price(state, owner, out.ask, out.admission, state.now);
              return json(out);
            });
 }

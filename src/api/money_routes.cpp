@@ -21,6 +21,7 @@ using Shown = Result<net::Response, wire::Refusal>;
 wire::AccountView account_view(const State& state, PartyId party) {
   const engine::AccountId credit = engine::credit_account(state, party);
   const engine::Account* account = engine::find_account(state.ledger, credit);
+  const engine::AccountId owing = engine::AccountId::make(party, AccountKind::kReceivable, credit.currency());
   return {.party = engine::path_of(state, party),
           .currency = state.settings.currency,
           .credit = engine::balance(state.ledger, credit),
@@ -29,7 +30,9 @@ wire::AccountView account_view(const State& state, PartyId party) {
           .overdraft = account == nullptr ? Money{} : account->overdraft,
           .payable = engine::balance(
               state.ledger, engine::AccountId::make(party, AccountKind::kPayable, credit.currency())),
-          .spent_this_month = engine::spent(state, party, state.now)};
+          .spent_this_month = engine::spent(state, party, state.now),
+          .owed = {-engine::balance(state.ledger, owing).micros},
+          .by_invoice = account == nullptr};
 }
 
 void show_account(Api& api, Call call) {

@@ -5,6 +5,7 @@
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "api/secrets.hpp"
+#include "engine/device_life.hpp"
 #include "server/agent_hub.hpp"
 #include "wire/api_node.hpp"
 #include "wire/fields.hpp"
@@ -35,7 +36,9 @@ wire::DeviceView device_view(const State& state,
                         .state = device.state,
                         .mode = device.facts.mode,
                         .simulated = node.simulated,
-                        .soft_capable = device.facts.soft_capable};
+                        .soft_capable = device.facts.soft_capable,
+                        .health = engine::health_words(state, device),
+                        .since = device.since};
   for (const LeaseId id : state.index.capacity->leases_on(node.id)) {
     const engine::Lease& lease = state.leases.at(id);
     for (const engine::Slice& slice : lease.slices) {

@@ -64,5 +64,7 @@ std::vector<Route> audit_routes();
 std::vector<Route> system_routes();  // Health, metrics, documents.
 std::vector<Route> market_routes();
 std::vector<Route> money_routes();  // Accounts, prices, costs, invoices.
+std::vector<Route> health_routes();
+std::vector<Route> receipt_routes();  // Proofs, and where a device's time went.
 
 }  // namespace tranche::api

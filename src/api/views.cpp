@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/views.hpp"
 
+#include "engine/device_life.hpp"
 #include "engine/why.hpp"
 #include "wire/fields.hpp"
 
@@ -52,7 +53,14 @@ wire::LeaseView view_of(const engine::State& state, const engine::Lease& lease) 
                        .vram_byte_seconds = lease.use.vram_byte_seconds};
   for (const engine::Slice& slice : lease.slices) {
     const engine::DeviceFacts& facts = state.devices.at(slice.device).facts;
-    view.slices.push_back({slice.device, facts.uuid, facts.model, slice.milli, {slice.vram}});
+    const engine::Device& device = state.devices.at(slice.device);
+    view.slices.push_back({slice.device,
+                           facts.uuid,
+                           facts.model,
+                           slice.milli,
+                           {slice.vram},
+                           device.state,
+                           engine::health_words(state, device)});
   }
   return view;
 }
@@ -114,9 +122,14 @@ wire::JobDetail detail_of(const engine::State& state, const engine::Job& job) {
                          .end_reason = job.reason,
                          .exit_code = job.exit_code,
                          .exit_signal = job.exit_signal,
-                         .message = job.message};
-  for (const LeaseId id : job.leases)
+                         .message = job.message,
+                         .charged = job.charged,
+                         .credited = job.credited};
+  for (const LeaseId id : job.leases) {
     if (const engine::Lease* lease = state.lease(id)) detail.leases.push_back(view_of(state, *lease));
+    const auto meter = state.meters.find(id);
+    if (meter != state.meters.end()) detail.held.micros += meter->second.held.micros;
+  }
   return detail;
 }
 

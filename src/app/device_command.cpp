@@ -2,6 +2,8 @@
 // `tranche device`: the accelerators of this very machine, and whether they are fit for tenants. Needs no
 // server and no agent.
 #include <CLI/CLI.hpp>
+#include <chrono>
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -11,6 +13,7 @@
 #include "cli/commands.hpp"
 #include "gpu/device_tests.hpp"
 #include "gpu/port.hpp"
+#include "gpu/scrub.hpp"
 #include "wire/codec.hpp"
 
 namespace tranche::app {
@@ -25,7 +28,9 @@ struct TestFlags {
   std::string level = "quick";
   std::string device{};
   std::string memory{};
+  std::string report{};
   bool own_only = false;
+  bool scrub = false;
 };
 
 std::vector<wire::DeviceFacts> devices_of(const std::string& script) {
@@ -132,12 +137,30 @@ bool is_fit(wire::Verdict verdict) {
   return verdict == wire::Verdict::kPass || verdict == wire::Verdict::kInfo;
 }
 
+// Memory of a CPU comes from its kernel, which zeroes it; there a part proves that wiping works.
+wire::ScrubReceipt wiped(const gpu::OpenClDevice& device) {
+  constexpr std::int64_t kEnoughOfACpu = std::int64_t{256} << 20;
+  try {
+    wire::ScrubReceipt receipt =
+        gpu::receipt_of(gpu::zero_and_verify(device, device.is_cpu ? kEnoughOfACpu : 0));
+    receipt.at = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+    return receipt;
+  } catch (const gpu::CannotRun& problem) { return {.method = std::string("none: ") + problem.what()}; }
+}
+
+bool is_wanted(const gpu::OpenClDevice& device, const std::string& wanted) {
+  return wanted.empty() || device.facts.uuid == wanted ||
+         (!device.facts.pci_address.empty() && device.facts.pci_address == wanted);
+}
+
 void test(Session& session, const TestFlags& flags) {
   const gpu::DeviceTestOptions options = options_from(flags);
   gpu::DeviceReports reports;
   for (const gpu::OpenClDevice& device : gpu::opencl_devices()) {
-    if (flags.device.empty() || device.facts.uuid == flags.device)
-      reports.items.push_back(gpu::test_device(device, options));
+    if (!is_wanted(device, flags.device)) continue;
+    const wire::ScrubReceipt scrub = flags.scrub ? wiped(device) : wire::ScrubReceipt{};
+    reports.items.push_back(gpu::test_device(device, options));
+    reports.items.back().scrub = scrub;
   }
   if (reports.items.empty()) {
     throw cli::Failure(
@@ -146,6 +169,7 @@ void test(Session& session, const TestFlags& flags) {
          "tranche device list shows what there is; testing needs the vendor's OpenCL driver"});
   }
   gpu::compare_with_peers(reports.items);
+  if (!flags.report.empty()) std::ofstream(flags.report, std::ios::binary) << wire::to_json(reports);
   session.print(wire::to_json(reports),
                 {.table = [&] { return test_table(reports); },
                  .text = [&] { return test_text(reports); },
@@ -180,8 +204,10 @@ void add_device_commands(CLI::App& root, cli::Program& program) {
                                         "tranche device test\n"
                                         "tranche device test --level full --device GPU-1f2e -o json"});
   testing.add_option("--level", flags->level, "quick (seconds), standard (all memory once) or full");
-  testing.add_option("--device", flags->device, "Only this one, by UUID")->type_name("UUID");
+  testing.add_option("--device", flags->device, "Only this one, by UUID or PCI address")->type_name("UUID");
   testing.add_option("--memory", flags->memory, "At most so much memory, e.g. 2GiB");
+  testing.add_option("--report", flags->report, "Write the report there, too, as JSON")->type_name("FILE");
+  testing.add_flag("--scrub", flags->scrub, "Wipe free memory and read it back before the test");
   testing.add_flag("--own-only", flags->own_only, "Leave out tools of vendors");
   testing.callback([flags, &program] { test(program.session(), *flags); });
 }

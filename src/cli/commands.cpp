@@ -71,6 +71,7 @@ void add_client_commands(CLI::App& root, Program& program) {
   add_exec_commands(root, program);
   add_node_commands(root, program);
   add_book_commands(root, program);
+  add_health_commands(root, program);
   add_event_commands(root, program);
   add_party_commands(root, program);
   add_role_commands(root, program);

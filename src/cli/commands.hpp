@@ -43,6 +43,7 @@ void add_log_commands(CLI::App& root, Program& program);        // logs, wait
 void add_exec_commands(CLI::App& root, Program& program);       // exec, cp
 void add_node_commands(CLI::App& root, Program& program);       // node, gpus
 void add_book_commands(CLI::App& root, Program& program);       // book, maintenance
+void add_health_commands(CLI::App& root, Program& program);     // health, repair, receipts
 void add_why_command(CLI::App& root, Program& program);         // why
 void add_event_commands(CLI::App& root, Program& program);      // events
 void add_doctor_command(CLI::App& root, Program& program);      // doctor

@@ -95,6 +95,9 @@ std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
   line("time limit", detail.ask.time.count() == 0 ? "" : text(detail.ask.time));
   line("admission", job.admission == wire::Admission::kOnDemand ? "on demand" : "within quota");
   line("hold", detail.hold == Money{} ? "" : text(detail.hold));
+  line("cost", detail.charged == Money{} && detail.held == Money{} ? "" : text(detail.charged));
+  line("credited", detail.credited == Money{} ? "" : text(detail.credited));
+  line("set aside", detail.held == Money{} ? "" : text(detail.held));
   std::string labels;
   for (const auto& [key, value] : detail.ask.labels) {
     if (!labels.empty()) labels += ", ";
@@ -118,6 +121,8 @@ std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
       where += ", " + (slice.model.empty() ? slice.uuid : slice.model) + " " + gpus_text(slice.milli) +
                " GPU " + text(slice.vram);
     line(lease.rank == 0 ? "runs on" : "", where + " (" + std::string(wire::name_of(lease.state)) + ")");
+    for (const wire::SliceView& slice : lease.slices)
+      if (slice.state != wire::DeviceState::kHealthy) line("device", slice.health);
     if (lease.device_nanoseconds > 0) line("device time", text(Duration{lease.device_nanoseconds / 1000}));
   }
   return out;

@@ -6,6 +6,7 @@
 #include "cli/human.hpp"
 #include "net/http.hpp"
 #include "wire/api_money.hpp"
+#include "wire/api_reconcile.hpp"
 
 namespace tranche::cli {
 namespace {
@@ -27,6 +28,8 @@ void print(Session& session, const Answer<AccountView>& answer) {
                                {"AVAILABLE", Align::kRight},
                                {"EARNED", Align::kRight},
                                {"SPENT THIS MONTH", Align::kRight},
+                               {"OWED", Align::kRight},
+                               {"PAYS"},
                                {"CURRENCY"}});
                   table.add({one.party,
                              text(one.credit),
@@ -34,6 +37,8 @@ void print(Session& session, const Answer<AccountView>& answer) {
                              text(one.available),
                              text(one.payable),
                              text(one.spent_this_month),
+                             text(one.owed),
+                             one.by_invoice ? "by invoice" : "from credit",
                              one.currency});
                   return table;
                 }});
@@ -183,6 +188,59 @@ Table cost_table(const wire::CostReport& report) {
   return table;
 }
 
+std::string hours_of(std::int64_t milli_microseconds) {
+  return hours_text(milli_microseconds / 1'000'000'000);
+}
+
+Table reconcile_table(const wire::Reconciliation& report) {
+  Table table({{"DAY"},
+               {"DEVICE"},
+               {"NODE"},
+               {"CLASS"},
+               {"GPU-HOURS", Align::kRight},
+               {"VRAM BYTE-US", Align::kRight, Show::kWide}});
+  for (const wire::DeviceDay& day : report.items) {
+    const std::string date = text(day.day).substr(0, 10);
+    const std::string node = day.simulated ? day.node + " SIM" : day.node;
+    for (const wire::ClassSum& one : day.classes)
+      table.add({date,
+                 text(day.device),
+                 node,
+                 wire::name_of(one.what),
+                 hours_of(one.compute_milli_microseconds),
+                 one.vram_byte_microseconds});
+    table.add({date,
+               text(day.device),
+               node,
+               day.exact ? "had (exact)" : "HAD, AND THE CLASSES DO NOT ADD UP",
+               hours_of(day.compute_milli_microseconds),
+               day.vram_byte_microseconds});
+  }
+  return table;
+}
+
+void add_reconcile(CLI::App& group, Program& program) {
+  const auto options = std::make_shared<ReportOptions>();
+  CLI::App& command = add_command(group,
+                                  {"reconcile",
+                                   "Where every second of each device went, by UTC day",
+                                   "tranche cost reconcile\n"
+                                   "tranche cost reconcile --from 2026-11-01 --to 2026-11-08 -o csv"});
+  command.add_option("--device", options->party, "Only this one")->type_name("DEVICE");
+  command.add_option("--from", options->from, "First day; else today")->type_name("DAY");
+  command.add_option("--to", options->to, "The day after the last")->type_name("DAY");
+  command.callback([options, &program] {
+    Session& session = program.session();
+    std::string query = query_of(*options, false);
+    if (!options->party.empty())
+      query += (query.empty() ? "?device=" : "&device=") + path_segment(options->party);
+    const auto answer = session.get<wire::Reconciliation>("/v1/reconciliation" + query);
+    session.print(answer.body, {.table = [&] { return reconcile_table(answer.value); }});
+    if (answer.value.inexact > 0)
+      throw Failure(kOther, {std::to_string(answer.value.inexact) + " device-days do not add up"});
+  });
+}
+
 void add_costs(CLI::App& root, Program& program) {
   CLI::App& group = add_group(root, {"cost", "What was spent, on what", "tranche cost show acme --by job"});
   const auto options = std::make_shared<ReportOptions>();
@@ -218,6 +276,7 @@ void add_costs(CLI::App& root, Program& program) {
         session.call({.path = "/v1/costs/" + path_segment(party) + "/focus" + query_of(*exported, false)});
     std::fputs(response.body.c_str(), stdout);
   });
+  add_reconcile(group, program);
 }
 
 void add_invoices(CLI::App& root, Program& program) {

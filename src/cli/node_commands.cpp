@@ -5,6 +5,7 @@
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
 #include "cli/node_table.hpp"
+#include "wire/api_health.hpp"
 #include "wire/api_node.hpp"
 
 namespace tranche::cli {
@@ -159,6 +160,39 @@ void add_remove(CLI::App& group, Program& program) {
   });
 }
 
+void add_test(CLI::App& group, Program& program) {
+  const auto name = std::make_shared<std::string>();
+  const auto level = std::make_shared<std::string>("quick");
+  CLI::App& command = add_command(
+      group,
+      {"test", "Test the devices of a node that nobody uses", "tranche node test gpu-01 --level standard"});
+  command.add_option("node", *name, "Name or id")->required();
+  command.add_option("--level", *level, "quick (seconds), standard (all memory once) or full");
+  command.callback([name, level, &program] {
+    Session& session = program.session();
+    const wire::NodeTest wish{.level = enum_value<wire::TestLevel>("--level", *level)};
+    const auto answer = session.ask<wire::NodeTest>({.method = "POST",
+                                                     .path = "/v1/nodes/" + path_segment(*name) + "/test",
+                                                     .body = wire::to_json(wish)});
+    session.print(answer.body,
+                  {.table =
+                       [&] {
+                         Table table({{"DEVICE"}, {"TEST"}});
+                         for (const DeviceId id : answer.value.ordered)
+                           table.add({text(id), "ordered; see: tranche health board"});
+                         for (const std::string& why : answer.value.skipped)
+                           table.add({"-", "skipped: " + why});
+                         return table;
+                       },
+                   .names =
+                       [&] {
+                         std::string names;
+                         for (const DeviceId id : answer.value.ordered) names += text(id) + "\n";
+                         return names;
+                       }});
+  });
+}
+
 void add_gpus(CLI::App& root, Program& program) {
   CLI::App& command = add_command(root,
                                   {"gpus",
@@ -202,6 +236,7 @@ void add_node_commands(CLI::App& root, Program& program) {
               {},
               true});
   add_label(group, program);
+  add_test(group, program);
   add_remove(group, program);
   add_gpus(root, program);
 }

@@ -32,6 +32,20 @@ Instant now() {
   return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
 }
 
+std::string price_text(const wire::JobPrice& price) {
+  std::string out;
+  if (!price.rule.empty()) {
+    out += "price       " + text(price.hourly) + " " + price.currency + " an hour (" + price.rule + ")\n";
+    out += "set aside   " + text(price.set_aside) + " " + price.currency + " before it starts\n";
+  }
+  if (price.most) {
+    out += "at most     " + text(*price.most) + " " + price.currency + " (" + price.most_because + ")\n";
+  } else {
+    out += "at most     not bounded: give --time or --spend\n";
+  }
+  return out;
+}
+
 std::string plan_text(const JobPlan& plan) {
   std::string out = plan.admitted ? "admitted    yes" : "admitted    no";
   if (plan.admitted) out += plan.admission == wire::Admission::kOnDemand ? ", on demand" : ", within quota";
@@ -43,7 +57,7 @@ std::string plan_text(const JobPlan& plan) {
   }
   if (ask.time.count() > 0) out += "time limit  " + text(ask.time) + "\n";
   if (plan.hold != Money{}) out += "hold        " + text(plan.hold) + "\n";
-  return out;
+  return out + price_text(plan.price);
 }
 
 void show_plan(Session& session, const Answer<JobPlan>& answer) {
@@ -53,12 +67,16 @@ void show_plan(Session& session, const Answer<JobPlan>& answer) {
                 {"ADMISSION"},
                 {"GPUS", Align::kRight},
                 {"VRAM", Align::kRight},
-                {"HOLD", Align::kRight}});
+                {"HOLD", Align::kRight},
+                {"PRICE/H", Align::kRight},
+                {"AT MOST", Align::kRight}});
     rows.add({plan.admitted ? "yes" : "no",
               wire::name_of(plan.admission),
               gpus_text(plan.ask.gpu_milli()),
               text(Bytes{plan.ask.vram_bytes()}),
-              text(plan.hold)});
+              text(plan.hold),
+              text(plan.price.hourly),
+              plan.price.most ? text(*plan.price.most) : "-"});
     return rows;
   };
   session.print(answer.body,

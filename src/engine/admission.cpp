@@ -5,6 +5,7 @@
 #include <limits>
 #include <string_view>
 
+#include "engine/lease_meter.hpp"
 #include "wire/fields.hpp"
 
 namespace tranche::engine {
@@ -343,12 +344,19 @@ Result<Admitted, Refusal> admit(const State& state, PartyId owner, const Ask& as
   for (const Party* party = state.party(owner); party != nullptr; party = state.party(party->parent)) {
     if (auto refusal = walk.visit(*party)) return refuse(*refusal);
   }
-  if (!walk.first_over()) return Admitted{.admission = Admission::kWithinQuota, .hold = {}, .time = time};
   Ask timed = ask;
   timed.time = time;
-  const auto hold = on_demand_hold(state, owner, timed, *walk.first_over());
-  if (!hold) return refuse(hold.error());
-  return Admitted{.admission = Admission::kOnDemand, .hold = *hold, .time = time};
+  Admitted admitted{.admission = Admission::kWithinQuota, .hold = {}, .time = time};
+  if (walk.first_over()) {
+    const auto hold = on_demand_hold(state, owner, timed, *walk.first_over());
+    if (!hold) return refuse(hold.error());
+    admitted.admission = Admission::kOnDemand;
+    admitted.hold = *hold;
+  }
+  // Nothing is let in that nobody could pay for; the money itself is set aside when it starts.
+  if (auto refusal = funding_problem(state, owner, JobId{}, timed, admitted.admission, admitted.hold, at))
+    return refuse(*refusal);
+  return admitted;
 }
 
 void hold_quota(State& state, PartyId owner, const Ask& ask, Money hold) {

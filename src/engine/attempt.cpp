@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "engine/device_life.hpp"
+#include "engine/lease_meter.hpp"
 #include "wire/job_spec.hpp"
 
 namespace tranche::engine {
@@ -66,6 +68,7 @@ Event outcome(const State& state, const Envelope& envelope, const Job& job, cons
   const auto again = [&](Duration wait) {
     return JobRequeued{job.id, verdict.reason, envelope.at + wait, verdict.message, job.owner};
   };
+  if (verdict.reason == EndReason::kSpendLimit) return ended(JobState::kFailed, verdict.reason);
   if (goes_on(verdict.reason)) return again(Duration{});
   if (is_platform_fault(verdict.reason) && job.faults + 1 < kFaultsMax)
     return again(backoff(kFaultBackoff, job.faults));
@@ -105,6 +108,8 @@ Events lease_over(const State& state,
     report.reason = lease.revoke_reason;
   if (lease.revoked && report.reason == EndReason::kNone) report.reason = lease.revoke_reason;
   Events events{LeaseReported{lease.node, link_sequence, report, lease.owner}};
+  append_meter_end(state, envelope.at, lease, report, events);
+  append_left(state, lease, events);
   const Job* job = state.job(lease.job);
   if (job == nullptr || is_over(job->state)) return events;
   const bool clean = report.reason == EndReason::kExited && report.exit_code == 0 && report.exit_signal == 0;
@@ -127,6 +132,7 @@ void release_after_reboot(State& state, NodeId node) {
   for (const LeaseId id : held) {
     Lease& lease = state.leases.at(id);
     if (lease.live() || lease.scrubbed) continue;
+    tally(state, lease, state.now);
     lease.scrubbed = true;
     if (const Job* job = state.job(lease.job)) release_slices(state, lease, job->ask);
   }

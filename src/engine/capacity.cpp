@@ -60,6 +60,9 @@ Capacity::Capacity() : placer_(empty_fleet()) {
 std::unique_ptr<Capacity> Capacity::rebuilt(const State& state) {
   auto capacity = std::make_unique<Capacity>();
   for (const auto& [id, node] : state.nodes) capacity->add_node(state, node);
+  // Who is on a device that takes no more work is still on it.
+  for (const auto& [id, place] : capacity->places_)
+    capacity->placer_.set_blocked(place.first, place.second, false);
   for (const auto& [id, lease] : state.leases) {
     const Job* job = state.job(lease.job);
     if (!lease.live()) capacity->charge(lease);
@@ -172,7 +175,27 @@ void Capacity::refresh_device(const State&, const Device& device) {
   const auto [index, position] = found->second;
   placer_.set_blocked(index, position, is_blocked(device));
   if (takes_work(device.state)) waiting_kinds_.node_freed(index);
+  const bool probation = device.state == DeviceState::kProbation;
+  restricted_.erase(device.id);
+  if (takes_work(device.state) && (probation || device.record.dedicated_only))
+    restricted_[device.id] = {probation, device.record.dedicated_only};
   changed();
+}
+
+void Capacity::block_restricted(bool preemptible, bool shares, std::vector<DeviceId>& blocked) {
+  for (const auto& [id, limits] : restricted_) {
+    if (!(limits.first && !preemptible) && !(limits.second && shares)) continue;
+    const auto [index, position] = places_.at(id);
+    placer_.set_blocked(index, position, true);
+    blocked.push_back(id);
+  }
+}
+
+void Capacity::unblock(const std::vector<DeviceId>& blocked) {
+  for (const DeviceId id : blocked) {
+    const auto [index, position] = places_.at(id);
+    placer_.set_blocked(index, position, false);
+  }
 }
 
 std::optional<policy::Shape> Capacity::shape_of(const Ask& ask, std::uint32_t group) const {

@@ -74,6 +74,9 @@ class Capacity {
   void take(const policy::Shape& shape, const Place& place);
   void release(const policy::Shape& shape, const Place& place);
   void close(NodeId node, bool closed);  // For a pass: kept for somebody.
+  // Devices that not everybody may use: on probation, or never shared. For one choice.
+  void block_restricted(bool preemptible, bool shares, std::vector<DeviceId>& blocked);
+  void unblock(const std::vector<DeviceId>& blocked);
 
   // Booked and not in use by the booking's own work: as good as taken. Follows what the state says of the
   // device, so it is called whenever a window or a lease there begins or ends.
@@ -140,6 +143,7 @@ class Capacity {
   std::map<DeviceId, std::map<ClaimId, Hold>> holds_;
   std::set<LeaseId> promising_;
   std::set<LeaseId> preemptible_;  // Live, and may be stopped for work of higher priority.
+  std::map<DeviceId, std::pair<bool, bool>> restricted_;  // On probation; never shared.
   std::map<PartyId, std::int64_t> running_milli_;
   std::map<WaitingKey, std::set<JobId>> waiting_;
   std::map<JobId, WaitingKey> where_waiting_;

@@ -93,7 +93,64 @@ MarketOrder rest_of(const State& state, const Contract& contract, Instant at) {
   return bid;
 }
 
+// The end of a contract and another in its place; nothing when there is none, or it is not covered.
+Events substitute(const State& state, const Contract& contract, Instant at) {
+  const MarketOrder bid = rest_of(state, contract, at);
+  const Admitting context{state, nullptr};
+  const policy::Match match = state.market.books.match(bid, admission_of(context));
+  if (match.fills.empty()) return {};
+  const ContractSettled end = settle(state, contract, at, true);
+  Events events{end, OrderPlaced{bid.party, bid}};
+  const Money cost = append_fills(state, bid, match, at, events, state.market.next_contract);
+  const Money have = available(state.ledger, credit_account(state, bid.payer));
+  if (have.micros + end.refunded.micros + end.penalty.micros < cost.micros) return {};
+  append_claim_end(state, contract.id, events);
+  append_claims(state, at, events);
+  return events;
+}
+
+bool stands_on(const State& state, const Contract& contract, NodeId node) {
+  const Piece* piece = state.market.pieces.find(contract.piece.value);
+  if (piece == nullptr) return false;
+  const Device* device = state.device(piece->device);
+  return device == nullptr ? piece->node == node : device->node == node;
+}
+
+// Contracts in a state whose capacity is on the node, oldest first.
+std::vector<const Contract*> contracts_on(const State& state, NodeId node, ContractState wanted) {
+  std::vector<const Contract*> out;
+  for (const std::uint64_t id : state.market.contracts.ids()) {
+    const Contract* contract = state.market.contracts.find(id);
+    if (contract->state == wanted && stands_on(state, *contract, node)) out.push_back(contract);
+  }
+  return out;
+}
+
 }  // namespace
+
+void append_interruptions(const State& state, NodeId node, Instant at, Events& events) {
+  for (const Contract* contract : contracts_on(state, node, ContractState::kAgreed)) {
+    if (at < contract->end) events.emplace_back(ContractInterrupted{contract->id, contract->seller});
+  }
+}
+
+void append_resumptions(const State& state, NodeId node, Instant at, Events& events) {
+  for (const Contract* contract : contracts_on(state, node, ContractState::kInterrupted)) {
+    if (at >= contract->end) continue;
+    events.emplace_back(ContractResumed{contract->id, contract->seller, lost_by(*contract, at)});
+  }
+}
+
+void append_substitution(const State& state, Instant at, Events& events) {
+  for (const std::uint64_t id : state.market.contracts.ids()) {
+    const Contract* contract = state.market.contracts.find(id);
+    if (contract->state != ContractState::kInterrupted || at >= contract->end) continue;
+    Events more = substitute(state, *contract, at);
+    if (more.empty()) continue;
+    events.insert(events.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    return;  // One a tick: the next must see what this one took.
+  }
+}
 
 void note_due(Market& market, const Contract& contract) {
   const Duration dispute = market.rules.dispute;
@@ -114,20 +171,7 @@ Decision decide(const State& state,
                           .message = "the contract is interrupted or over already",
                           .fix = "tranche market contracts shows its state"});
   }
-  const MarketOrder bid = rest_of(state, *contract, envelope.at);
-  const Admitting context{state, nullptr};
-  const policy::Match match = state.market.books.match(bid, admission_of(context));
-  if (!match.fills.empty()) {
-    const ContractSettled end = settle(state, *contract, envelope.at, true);
-    Events events{end, OrderPlaced{bid.party, bid}};
-    const Money cost = append_fills(state, bid, match, envelope.at, events, state.market.next_contract);
-    const Money have = available(state.ledger, credit_account(state, bid.payer));
-    if (have.micros + end.refunded.micros + end.penalty.micros >= cost.micros) {
-      append_claim_end(state, contract->id, events);
-      append_claims(state, envelope.at, events);
-      return events;
-    }
-  }
+  if (auto events = substitute(state, *contract, envelope.at); !events.empty()) return events;
   Events events{ContractInterrupted{contract->id, contract->seller}};
   append_claim_end(state, contract->id, events);
   return events;

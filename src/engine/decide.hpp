@@ -45,6 +45,12 @@ Decision decide(const State&, const Envelope&, const Actor&, const InterruptCont
 Decision decide(const State&, const Envelope&, const Actor&, const ResumeContract&);
 Decision decide(const State&, const Envelope&, const Actor&, const SetPriceList&);
 
+// Health.
+Decision decide(const State&, const Envelope&, const Actor&, const ChangeRepair&);
+Decision decide(const State&, const Envelope&, const Actor&, const TestNode&);
+Decision decide(const State&, const Envelope&, const Actor&, const SetHealthPolicy&);
+Decision decide(const State&, const Envelope&, const Actor&, const SetBreaker&);
+
 // These come from the platform itself and need no actor.
 Decision decide(const State&, const Envelope&, const Found&);
 Decision decide(const State&, const Envelope&, const OpenSession&);
@@ -121,5 +127,13 @@ void apply(State&, const Envelope&, const PriceListSet&);
 void apply(State&, const Envelope&, const MeterOpened&);
 void apply(State&, const Envelope&, const Charged&);
 void apply(State&, const Envelope&, const MeterClosed&);
+
+// Health.
+void apply(State&, const Envelope&, const DeviceOrdered&);
+void apply(State&, const Envelope&, const DeviceMarked&);
+void apply(State&, const Envelope&, const RepairOpened&);
+void apply(State&, const Envelope&, const RepairChanged&);
+void apply(State&, const Envelope&, const HealthPolicySet&);
+void apply(State&, const Envelope&, const BreakerChanged&);
 
 }  // namespace tranche::engine

@@ -7,6 +7,7 @@
 
 #include "base/result.hpp"
 #include "engine/booking.hpp"
+#include "engine/health.hpp"
 #include "engine/job.hpp"
 #include "engine/lease.hpp"
 #include "engine/ledger.hpp"
@@ -71,7 +72,11 @@ namespace tranche::engine {
   X(SetPriceList, "price.set") \
   X(OpenMeter, "meter.open") \
   X(RecordUsage, "meter.record") \
-  X(CloseMeter, "meter.close")
+  X(CloseMeter, "meter.close") \
+  X(ChangeRepair, "repair.change") \
+  X(TestNode, "node.test") \
+  X(SetHealthPolicy, "health.policy") \
+  X(SetBreaker, "health.breaker")
 
 // Each event beside its number. Numbers are written to disk: never change or reuse one. On disk an event is its
 // number, then its described fields; fields are only ever appended, with a default.
@@ -107,6 +112,12 @@ namespace tranche::engine {
   X(HealthSignalled, 28) \
   X(JobRequeued, 29) \
   X(JobStopRequested, 30) \
+  X(DeviceOrdered, 31) \
+  X(DeviceMarked, 32) \
+  X(RepairOpened, 33) \
+  X(RepairChanged, 34) \
+  X(HealthPolicySet, 35) \
+  X(BreakerChanged, 36) \
   X(WindowsBooked, 40) \
   X(BookingCancelled, 41) \
   X(WindowOpened, 42) \

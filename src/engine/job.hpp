@@ -43,6 +43,8 @@ struct Job {
   std::int32_t exit_code = 0;
   std::int32_t exit_signal = 0;
   std::string message{};
+  Money charged{};  // For all attempts, less what was credited.
+  Money credited{};
 };
 BOOST_DESCRIBE_STRUCT(Job,
                       (),
@@ -66,7 +68,9 @@ BOOST_DESCRIBE_STRUCT(Job,
                        reason,
                        exit_code,
                        exit_signal,
-                       message))
+                       message,
+                       charged,
+                       credited))
 
 struct SubmitJob {
   PartyId owner{};  // Zero: the actor.

@@ -6,6 +6,8 @@
 
 #include "engine/attempt.hpp"
 #include "engine/decide.hpp"
+#include "engine/device_life.hpp"
+#include "engine/lease_meter.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -44,6 +46,7 @@ JobState job_state(LeaseState state) {
 
 void apply(State& state, const Envelope& envelope, const LeaseGranted& event) {
   Job& job = state.jobs.at(event.job);
+  for (const Slice& slice : event.slices) tally(state, slice.device, envelope.at);
   Lease lease{.id = event.id,
               .job = event.job,
               .attempt = event.attempt,
@@ -68,6 +71,10 @@ void apply(State& state, const Envelope& envelope, const LeaseGranted& event) {
   job.leases.push_back(event.id);
   job.version = state.sequence;
   if (lease.booking != ClaimId{}) capacity.give_way(state, lease.slices);
+  for (const Slice& slice : event.slices) {
+    const std::uint64_t record = state.devices.at(slice.device).record.test_record;
+    if (record != 0) lease.tested.push_back(record);
+  }
   capacity.take(lease, job.ask);
   state.next_lease = std::max(state.next_lease, event.id.value + 1);
   const auto at = state.leases.emplace_hint(state.leases.end(), event.id, std::move(lease));
@@ -80,6 +87,7 @@ void apply(State& state, const Envelope&, const LeaseRevoked& event) {
   lease.revoked = true;
   lease.revoke_reason = event.reason;
   lease.promised_to = event.promised_to;
+  lease.fault = event.fault;
   if (event.promised_to != JobId{}) state.index.capacity->promise(event.id);
   if (const auto job = state.jobs.find(lease.job); job != state.jobs.end() && !is_over(job->second.state)) {
     job->second.state = JobState::kStopping;
@@ -102,10 +110,16 @@ Decision decide(const State& state, const Envelope& envelope, const ReportLease&
 void apply(State& state, const Envelope& envelope, const LeaseReported& event) {
   note_received(state, event.node, event.sequence);
   Lease& lease = state.leases.at(event.report.lease);
+  tally(state, lease, envelope.at);
   const bool was_running = lease.started != Instant{};
   lease.state = event.report.state;
   if (event.report.checkpoint) lease.checkpoint = *event.report.checkpoint;
-  if (lease.state == LeaseState::kRunning && !was_running) lease.started = envelope.at;
+  if (lease.state == LeaseState::kRunning && !was_running) {
+    lease.started = envelope.at;
+    // Charged from when it ran, not from when its hold was taken.
+    if (const auto meter = state.meters.find(lease.id); meter != state.meters.end())
+      meter->second.metered_to = std::clamp(event.report.at, lease.granted, envelope.at);
+  }
   const auto found = state.jobs.find(lease.job);
   if (lease.live()) {
     if (found == state.jobs.end() || is_over(found->second.state)) return;
@@ -127,7 +141,7 @@ void apply(State& state, const Envelope& envelope, const LeaseReported& event) {
   if (lease.scrubbed && found != state.jobs.end()) release_slices(state, lease, found->second.ask);
 }
 
-Decision decide(const State& state, const Envelope&, const ReportMeters& command) {
+Decision decide(const State& state, const Envelope& envelope, const ReportMeters& command) {
   const Node* node = state.node(command.node);
   if (node == nullptr) return refuse(not_found());
   if (!is_new(*node, command.sequence)) return Events{};
@@ -138,7 +152,10 @@ Decision decide(const State& state, const Envelope&, const ReportMeters& command
         record.from <= record.to)
       metered.records.push_back(record);
   }
-  return Events{std::move(metered)};
+  Events events;
+  append_charges(state, envelope.at, metered.records, events);
+  events.insert(events.begin(), std::move(metered));
+  return events;
 }
 
 void apply(State& state, const Envelope&, const UsageMetered& event) {
@@ -156,15 +173,24 @@ void apply(State& state, const Envelope&, const UsageMetered& event) {
   }
 }
 
-Decision decide(const State& state, const Envelope&, const KeepReceipts& command) {
+Decision decide(const State& state, const Envelope& envelope, const KeepReceipts& command) {
   const Node* node = state.node(command.node);
   if (node == nullptr) return refuse(not_found());
   if (!is_new(*node, command.sequence)) return Events{};
-  return Events{ReceiptsKept{node->id, command.sequence, command.receipts}};
+  Events events{ReceiptsKept{node->id, command.sequence, command.receipts}};
+  append_receipt_steps(state, *node, command.receipts, envelope.at, events);
+  return events;
 }
 
-void apply(State& state, const Envelope&, const ReceiptsKept& event) {
+void apply(State& state, const Envelope& envelope, const ReceiptsKept& event) {
   note_received(state, event.node, event.sequence);
+  note_receipts(state, event.node, event.receipts);
+  for (const wire::LimitReceipt& receipt : event.receipts.limits) {
+    const auto found = state.leases.find(receipt.lease);
+    if (found == state.leases.end() || found->second.node != event.node) continue;
+    std::vector<std::uint64_t>& kept = found->second.receipts;
+    if (kept.empty() || kept.back() != state.sequence) kept.push_back(state.sequence);
+  }
   std::map<LeaseId, std::size_t> clean;  // Slices of each lease that were proven clean.
   for (const wire::ScrubReceipt& receipt : event.receipts.scrubs)
     clean[receipt.lease] += wire::is_clean(receipt) ? 1U : 0U;
@@ -173,24 +199,31 @@ void apply(State& state, const Envelope&, const ReceiptsKept& event) {
     if (found == state.leases.end() || found->second.node != event.node) continue;
     Lease& lease = found->second;
     if (lease.scrubbed || slices < lease.slices.size()) continue;
+    if (lease.receipts.empty() || lease.receipts.back() != state.sequence)
+      lease.receipts.push_back(state.sequence);
+    tally(state, lease, envelope.at);
     lease.scrubbed = true;  // Agents wipe before they say that it ended; then the end frees the slices.
     if (lease.live()) continue;
     if (const Job* job = state.job(lease.job)) release_slices(state, lease, job->ask);
   }
 }
 
-Decision decide(const State& state, const Envelope&, const NoteHealth& command) {
+Decision decide(const State& state, const Envelope& envelope, const NoteHealth& command) {
   const Node* node = state.node(command.node);
   if (node == nullptr) return refuse(not_found());
   if (!is_new(*node, command.sequence)) return Events{};
   HealthSignalled signalled{node->id, command.sequence, {}, command.signal};
   for (const DeviceId id : node->devices)
     if (state.devices.at(id).facts.uuid == command.signal.uuid) signalled.device = id;
-  return Events{std::move(signalled)};
+  const Device* device = state.device(signalled.device);
+  Events events{std::move(signalled)};
+  if (device != nullptr) append_signal_steps(state, envelope, *node, *device, command.signal, events);
+  return events;
 }
 
 void apply(State& state, const Envelope&, const HealthSignalled& event) {
   note_received(state, event.node, event.sequence);
+  note_signal(state, event);
 }
 
 void apply(State& state, const Envelope&, const JobRequeued& event) {

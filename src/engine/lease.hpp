@@ -10,6 +10,7 @@
 
 #include "base/ids.hpp"
 #include "base/time.hpp"
+#include "policy/health_table.hpp"
 #include "wire/agent_message.hpp"
 #include "wire/ask.hpp"
 #include "wire/states.hpp"
@@ -71,6 +72,9 @@ struct Lease {
   Instant checkpoint{};
   LeaseUse use{};
   ClaimId booking{};  // In whose window it runs; zero: none.
+  Instant fault{};                        // Since when the platform failed it; charged no further.
+  std::vector<std::uint64_t> tested{};    // Records of the tests that its devices had passed.
+  std::vector<std::uint64_t> receipts{};  // Records with its own receipts.
 
   [[nodiscard]] bool live() const { return !wire::is_over(state); }
   // Whether its slices are still its own: while it lives, and after that until they are clean.
@@ -108,7 +112,10 @@ BOOST_DESCRIBE_STRUCT(Lease,
                        message,
                        checkpoint,
                        use,
-                       booking))
+                       booking,
+                       fault,
+                       tested,
+                       receipts))
 
 struct LeaseGranted {
   LeaseId id{};
@@ -138,8 +145,9 @@ struct LeaseRevoked {  // The agent is told; the lease ends when it reports so.
   std::string message{};
   JobId promised_to{};
   PartyId owner{};
+  Instant fault{};  // Of the platform: not charged from then on.
 };
-BOOST_DESCRIBE_STRUCT(LeaseRevoked, (), (id, way, reason, grace, message, promised_to, owner))
+BOOST_DESCRIBE_STRUCT(LeaseRevoked, (), (id, way, reason, grace, message, promised_to, owner, fault))
 
 struct ReportLease {
   NodeId node{};
@@ -188,8 +196,14 @@ struct HealthSignalled {
   std::uint64_t sequence = 0;
   DeviceId device{};  // Zero: the node.
   wire::HealthSignal signal{};
+  policy::HealthAction action = policy::HealthAction::kIgnore;
+  std::string table_version{};
+  bool tell_tenant = false;        // The same job again and again: it is their code.
+  std::vector<PartyId> tenants{};  // Who had the device then.
 };
-BOOST_DESCRIBE_STRUCT(HealthSignalled, (), (node, sequence, device, signal))
+BOOST_DESCRIBE_STRUCT(HealthSignalled,
+                      (),
+                      (node, sequence, device, signal, action, table_version, tell_tenant, tenants))
 
 struct JobRequeued {  // Goes back to waiting, after a preemption or a fault that was not its own.
   JobId id{};

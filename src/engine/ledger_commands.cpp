@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What people may do to the ledger: pay in, allow an overdraft, correct by a reversing entry, set aside.
+#include <algorithm>
 #include <array>
 
 #include "engine/decide.hpp"
@@ -65,14 +66,22 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const T
   if (command.amount <= Money{})
     return refuse(invalid("amount", "an amount paid in is above zero", "reverse a posting to take it back"));
   const Currency currency = currency_of(state);
-  return posted(
-      state,
-      {.id = {},
-       .memo = command.memo.empty() ? "paid in" : command.memo,
-       .reference = command.reference,
-       .reverses = {},
-       .legs = {{AccountId::make(command.party, AccountKind::kCredit, currency), command.amount},
-                {AccountId::make(kPlatform, AccountKind::kClearing, currency), {-command.amount.micros}}}});
+  Posted event{.id = {},
+               .memo = command.memo.empty() ? "paid in" : command.memo,
+               .reference = command.reference,
+               .reverses = {},
+               .legs = {}};
+  // What is owed on invoices is paid first; only what is left over makes credit.
+  const AccountId owing = AccountId::make(command.party, AccountKind::kReceivable, currency);
+  const std::int64_t owed = std::max<std::int64_t>(-balance(state.ledger, owing).micros, 0);
+  const std::int64_t paid = std::min(owed, command.amount.micros);
+  if (paid < command.amount.micros)
+    event.legs.push_back(
+        {AccountId::make(command.party, AccountKind::kCredit, currency), {command.amount.micros - paid}});
+  if (paid > 0) event.legs.push_back({owing, {paid}});
+  event.legs.push_back(
+      {AccountId::make(kPlatform, AccountKind::kClearing, currency), {-command.amount.micros}});
+  return posted(state, std::move(event));
 }
 
 Decision decide(const State& state, const Envelope&, const Actor& actor, const PostEntry& command) {
@@ -111,6 +120,7 @@ void apply(State& state, const Envelope& envelope, const Posted& event) {
       ledger.postings.end(),
       event.id,
       Posting{event.id, envelope.at, event.memo, event.reference, event.reverses, {}, event.legs});
+  state.index.capacity->changed();
 }
 
 Decision decide(const State& state, const Envelope&, const Actor& actor, const SetOverdraft& command) {
@@ -137,6 +147,7 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const S
 void apply(State& state, const Envelope&, const OverdraftSet& event) {
   hold(state.ledger, event.account, {});
   state.ledger.accounts.find(event.account.value)->overdraft = event.after;
+  state.index.capacity->changed();
 }
 
 Decision decide(const State& state, const Envelope& envelope, const Actor& actor, const PlaceHold& command) {

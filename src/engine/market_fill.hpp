@@ -22,6 +22,11 @@ Money append_fills(
 
 void append_market_due(const State&, Instant at, Events&);
 void append_contracts_due(const State&, Instant at, Events&);
+// Time stops counting for what a lost node had sold, and goes on when it is back.
+void append_interruptions(const State&, NodeId node, Instant at, Events&);
+void append_resumptions(const State&, NodeId node, Instant at, Events&);
+// Buys equal capacity for one interrupted contract, where there is some at no higher price.
+void append_substitution(const State&, Instant at, Events&);
 // Indexes of an order, a piece or a contract, as apply() and a snapshot's reader make them.
 void note_due(Market&, const MarketOrder&);
 void note_due(Market&, const Contract&);

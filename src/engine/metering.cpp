@@ -5,41 +5,13 @@
 #include <array>
 
 #include "engine/decide.hpp"
+#include "engine/lease_meter.hpp"
 #include "engine/spend.hpp"
 
 namespace tranche::engine {
 namespace {
 
 constexpr std::int64_t kMillion = 1'000'000;
-
-PriceQuery query_of(const State& state, const MeterPlan& plan) {
-  PriceQuery query{.model = plan.model,
-                   .shape = plan.shape,
-                   .region = plan.region,
-                   .isolation = plan.isolation,
-                   .priority = plan.priority,
-                   .parties = {},
-                   .on_demand = plan.on_demand};
-  for (const Party* at = state.party(plan.party); at != nullptr; at = state.party(at->parent))
-    query.parties.push_back(at->id);
-  return query;
-}
-
-// What a span costs at most: as if the device were busy all the time.
-Money most_for(const State& state, const MeterPlan& plan, Instant from, Duration ahead) {
-  const PriceQuery query = query_of(state, plan);
-  Money total{};
-  for (Instant at = from; at < from + ahead;) {
-    const auto price = price_at(state.prices, query, at);
-    if (!price) return total;
-    const Duration length = std::min(price->until, from + ahead) - at;
-    const std::int64_t busy =
-        static_cast<std::int64_t>(std::min<Int128>(Int128{plan.milli} * length.count(), INT64_MAX));
-    total.micros += charge(price->rule, plan.milli, length, busy, kChargeUnit - 1).amount.micros;
-    at += length;
-  }
-  return total;
-}
 
 struct Priced {
   Money amount{};
@@ -69,11 +41,11 @@ Priced price_interval(const State& state,
                       std::int64_t used,
                       const std::map<std::string, std::int64_t>& units) {
   Priced priced{.remainder = meter.remainder, .rule = {}, .unit_remainders = meter.unit_remainders};
-  const PriceQuery query = query_of(state, meter.plan);
+  const PriceQuery query = price_query(state, meter.plan);
   std::int64_t used_before = 0;
   PriceRule last;
   for (Instant at = from; at < to;) {
-    const auto price = price_at(state.prices, query, at);
+    const auto price = price_in_force(state, query, at);
     if (!price) break;
     const Instant end = std::min(price->until, to);
     const auto used_by_end =
@@ -121,79 +93,84 @@ Decision decide(const State& state, const Envelope& envelope, const OpenMeter& c
   const MeterPlan& plan = command.plan;
   if (state.party(plan.party) == nullptr || plan.lease == LeaseId{}) return refuse(not_found());
   if (state.meters.contains(plan.lease)) return Events{};  // Told twice.
-  const PartyId payer = payer_of(state, plan.party);
-  const Money held = most_for(state, plan, envelope.at, plan.ahead);
-  if (held > Money{}) {
-    const AccountId account = credit_account(state, payer);
-    if (!can_hold(state.ledger, account, held)) return refuse(not_covered(state, account, held));
-    if (auto refusal = spend_problem(state, plan.party, held)) return refuse(*refusal);
-  }
-  return Events{MeterOpened{plan.party, plan, payer, held}};
+  const auto opened = meter_for(state, plan, envelope.at, Pledges(state));
+  if (!opened) return refuse(opened.error());
+  return Events{*opened};
 }
 
 void apply(State& state, const Envelope& envelope, const MeterOpened& event) {
-  hold(state.ledger, credit_account(state, event.payer), event.held);
-  reserve_spend(state, event.party, event.held);
+  const AccountId account = event.account == AccountId{} ? credit_account(state, event.payer) : event.account;
+  hold(state.ledger, account, event.held);
+  const Money drawn = draw_admission_hold(state, event.plan.job, event.held);
+  reserve_spend(state, event.party, {event.held.micros - drawn.micros});
   state.meters.insert_or_assign(event.plan.lease,
                                 Meter{.lease = event.plan.lease,
                                       .plan = event.plan,
                                       .payer = event.payer,
                                       .metered_to = envelope.at,
                                       .target = event.held,
-                                      .held = event.held});
+                                      .held = event.held,
+                                      .account = account});
 }
 
 Decision decide(const State& state, const Envelope& envelope, const RecordUsage& command) {
-  const wire::MeterRecord& record = command.record;
+  if (!state.meters.contains(command.record.lease)) return refuse(not_found());
+  Events events;
+  Pledges pledges(state);
+  append_charge(state, envelope.at, command.record, pledges, events);
+  return events;
+}
+
+void append_charge(
+    const State& state, Instant now, const wire::MeterRecord& record, Pledges& pledges, Events& events) {
   const auto found = state.meters.find(record.lease);
-  if (found == state.meters.end()) return refuse(not_found());
+  if (found == state.meters.end()) return;
   const Meter& meter = found->second;
-  if (record.epoch < meter.epoch || record.sequence <= meter.sequence) return Events{};  // Counted already.
+  if (record.epoch < meter.epoch || record.sequence <= meter.sequence) return;  // Counted already.
   // No second is charged twice, and none of the future, whatever the clock of the node says.
   const Instant from = std::max(record.from, meter.metered_to);
-  const Instant to = std::max(from, std::min({record.to, envelope.at, from + kMeterMost}));
+  const Instant to = std::max(from, std::min({record.to, now, from + kMeterMost}));
   const std::int64_t used = from < to ? std::max<std::int64_t>(record.device_nanoseconds, 0) : 0;
   Priced priced = price_interval(state, meter, from, to, used, record.units);
-  const AccountId account = credit_account(state, meter.payer);
-  const std::int64_t more = std::max<std::int64_t>(available(state.ledger, account).micros, 0);
-  const bool covered = priced.amount.micros <= meter.held.micros + more;
-  if (!covered) priced.amount = {meter.held.micros + more};
+  const Money more = pledges.room(meter.account, meter.plan.party, meter.plan.job);
+  const bool covered = priced.amount.micros <= meter.held.micros + more.micros;
+  if (!covered) priced.amount = {meter.held.micros + more.micros};
   // The hold is filled up again, so that the next interval is covered before it begins.
   const std::int64_t left = std::max<std::int64_t>(meter.held.micros - priced.amount.micros, 0);
   const std::int64_t beyond = std::max<std::int64_t>(priced.amount.micros - meter.held.micros, 0);
-  std::int64_t refill = std::min(meter.target.micros - left, more - beyond);
-  const Money extra{refill + left + priced.amount.micros - meter.held.micros};
-  const bool allowed = extra <= Money{} || !spend_problem(state, meter.plan.party, extra);
-  if (!allowed) refill = 0;
-  const Money held{left + std::max<std::int64_t>(refill, 0)};
-  Events events{
-      Charged{.party = meter.plan.party,
-              .lease = record.lease,
-              .job = meter.plan.job,
-              .device = record.device,
-              .epoch = record.epoch,
-              .sequence = record.sequence,
-              .from = from,
-              .to = to,
-              .allocated = meter.plan.milli * (to - from).count(),
-              .used = used,
-              .vram_byte_seconds = record.vram_byte_seconds,
-              .units = record.units,
-              .rule = priced.rule,
-              .amount = priced.amount,
-              .remainder = covered ? priced.remainder : 0,
-              .unit_remainders = priced.unit_remainders,
-              .held = held,
-              .exhausted = !covered || (held < meter.target && held.micros < priced.amount.micros)}};
-  append_budget_alerts(state, meter.plan.party, priced.amount, envelope.at, events);
-  return events;
+  const Money target = most_for(state, meter.plan, to, ahead_of(state, meter.plan, to));
+  const Money held{left + std::clamp(target.micros - left, -left, more.micros - beyond)};
+  const bool short_of = held < target && held < most_for(state, meter.plan, to, (to - from) + kSpendGrace);
+  pledges.take(meter.account,
+               meter.plan.party,
+               meter.plan.job,
+               {held.micros + priced.amount.micros - meter.held.micros});
+  events.emplace_back(Charged{.party = meter.plan.party,
+                              .lease = record.lease,
+                              .job = meter.plan.job,
+                              .device = record.device,
+                              .epoch = record.epoch,
+                              .sequence = record.sequence,
+                              .from = from,
+                              .to = to,
+                              .allocated = meter.plan.milli * (to - from).count(),
+                              .used = used,
+                              .vram_byte_seconds = record.vram_byte_seconds,
+                              .units = record.units,
+                              .rule = priced.rule,
+                              .amount = priced.amount,
+                              .remainder = covered ? priced.remainder : 0,
+                              .unit_remainders = priced.unit_remainders,
+                              .held = held,
+                              .exhausted = !covered || short_of});
+  append_budget_alerts(state, meter.plan.party, priced.amount, now, events);
 }
 
 void apply(State& state, const Envelope& envelope, const Charged& event) {
   const auto found = state.meters.find(event.lease);
   if (found == state.meters.end()) return;
   Meter& meter = found->second;
-  const AccountId account = credit_account(state, meter.payer);
+  const AccountId account = meter.account;
   release(state.ledger, account, meter.held);
   if (event.amount > Money{}) {
     const std::array legs{
@@ -202,7 +179,11 @@ void apply(State& state, const Envelope& envelope, const Charged& event) {
     post(state.ledger, legs);
   }
   hold(state.ledger, account, event.held);
-  reserve_spend(state, event.party, {event.held.micros - meter.held.micros});
+  const std::int64_t more = event.held.micros - meter.held.micros;
+  const Money drawn = draw_admission_hold(state, event.job, {more + event.amount.micros});
+  reserve_spend(state, event.party, {more - drawn.micros});
+  if (const auto job = state.jobs.find(event.job); job != state.jobs.end())
+    job->second.charged.micros += event.amount.micros;
   add_spent(state, event.party, event.amount, envelope.at);
   meter.epoch = event.epoch;
   meter.sequence = event.sequence;
@@ -221,26 +202,28 @@ void apply(State& state, const Envelope& envelope, const Charged& event) {
   for (const auto& [unit, count] : event.units) line.units[unit] += count;
 }
 
-Decision decide(const State& state, const Envelope& envelope, const CloseMeter& command) {
+Decision decide(const State& state, const Envelope&, const CloseMeter& command) {
   const auto found = state.meters.find(command.lease);
   if (found == state.meters.end()) return Events{};  // Told twice.
-  const Meter& meter = found->second;
+  return Events{meter_closed(state, found->second, command.fault)};
+}
+
+MeterClosed meter_closed(const State& state, const Meter& meter, Instant fault) {
   Money credited{};
-  if (command.fault != Instant{} && command.fault < meter.metered_to) {
+  if (fault != Instant{} && fault < meter.metered_to) {
     Meter fresh = meter;
     fresh.remainder = 0;
-    const Priced since = price_interval(state, fresh, command.fault, meter.metered_to, 0, {});
+    const Priced since = price_interval(state, fresh, fault, meter.metered_to, 0, {});
     credited = std::min(since.amount, meter.charged);
   }
-  static_cast<void>(envelope);
-  return Events{MeterClosed{meter.plan.party, command.lease, meter.held, credited}};
+  return {meter.plan.party, meter.lease, meter.held, credited};
 }
 
 void apply(State& state, const Envelope& envelope, const MeterClosed& event) {
   const auto found = state.meters.find(event.lease);
   if (found == state.meters.end()) return;
   const Meter& meter = found->second;
-  const AccountId account = credit_account(state, meter.payer);
+  const AccountId account = meter.account;
   release(state.ledger, account, event.released);
   reserve_spend(state, event.party, {-event.released.micros});
   if (event.credited > Money{}) {
@@ -249,9 +232,17 @@ void apply(State& state, const Envelope& envelope, const MeterClosed& event) {
         Leg{account, event.credited}};
     post(state.ledger, legs);
     add_spent(state, event.party, {-event.credited.micros}, envelope.at);
-    cost_line(state, event.party, meter.plan.job, envelope.at).credited.micros += event.credited.micros;
+    CostLine& line = cost_line(state, event.party, meter.plan.job, envelope.at);
+    line.credited.micros += event.credited.micros;
+    line.model = meter.plan.model;
+    line.workload = meter.plan.workload;
+    if (const auto job = state.jobs.find(meter.plan.job); job != state.jobs.end()) {
+      job->second.charged.micros -= event.credited.micros;
+      job->second.credited.micros += event.credited.micros;
+    }
   }
   state.meters.erase(found);
+  state.index.capacity->changed();  // Whoever waited for money may have it now.
 }
 
 }  // namespace tranche::engine

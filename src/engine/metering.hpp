@@ -13,6 +13,7 @@
 #include "base/ids.hpp"
 #include "base/money.hpp"
 #include "base/time.hpp"
+#include "engine/ledger.hpp"
 #include "engine/price.hpp"
 #include "wire/isolation.hpp"
 #include "wire/meter.hpp"
@@ -65,6 +66,7 @@ struct Meter {
   Money held{};
   Money charged{};
   bool exhausted = false;  // Nothing covers more: its lease must end.
+  AccountId account{};     // What pays, from its opening to its end.
 };
 BOOST_DESCRIBE_STRUCT(Meter,
                       (),
@@ -79,7 +81,8 @@ BOOST_DESCRIBE_STRUCT(Meter,
                        target,
                        held,
                        charged,
-                       exhausted))
+                       exhausted,
+                       account))
 
 struct OpenMeter {  // These three come from the platform itself.
   MeterPlan plan{};
@@ -89,8 +92,9 @@ struct MeterOpened {
   MeterPlan plan{};
   PartyId payer{};
   Money held{};
+  AccountId account{};  // Zero: the payer's credit.
 };
-BOOST_DESCRIBE_STRUCT(MeterOpened, (), (party, plan, payer, held))
+BOOST_DESCRIBE_STRUCT(MeterOpened, (), (party, plan, payer, held, account))
 
 struct RecordUsage {
   wire::MeterRecord record{};

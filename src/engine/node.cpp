@@ -5,6 +5,8 @@
 
 #include "engine/attempt.hpp"
 #include "engine/decide.hpp"
+#include "engine/device_life.hpp"
+#include "engine/market_fill.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -152,18 +154,8 @@ Decision decide(const State& state, const Envelope& envelope, const ReportNode& 
   events.push_back(reported);
   if (node->state != NodeState::kReady)
     events.push_back(NodeStateChanged{node->id, node->state, NodeState::kReady, "its agent is connected"});
-  for (const DeviceId id : node->devices) {
-    const Device& device = state.devices.at(id);
-    const bool there = std::any_of(reported.devices.begin(),
-                                   reported.devices.end(),
-                                   [&](const ReportedDevice& one) { return one.id == id; });
-    if (!there && device.state != DeviceState::kLost)
-      events.push_back(
-          DeviceStateChanged{id, device.state, DeviceState::kLost, "its node no longer finds it"});
-    if (there && device.state == DeviceState::kLost)
-      events.push_back(
-          DeviceStateChanged{id, device.state, DeviceState::kHealthy, "its node found it again"});
-  }
+  append_resumptions(state, node->id, envelope.at, events);
+  append_hello_steps(state, *node, hello.simulated, reported.devices, events);
   // What the agent does not know of, and could know of, is gone. What it was never told of is told again.
   for (const LeaseId id : state.index.capacity->leases_on(node->id)) {
     const Lease& lease = state.leases.at(id);
@@ -192,12 +184,14 @@ void apply(State& state, const Envelope& envelope, const NodeReported& event) {
     if (device.id == DeviceId{}) {
       device = {.id = reported.id,
                 .node = event.id,
-                .state = DeviceState::kHealthy,
+                .state = DeviceState::kNew,
                 .since = envelope.at,
                 .reason = "found by its node"};
+      device.record.tallied = envelope.at;
       node.devices.push_back(reported.id);
       state.next_device = std::max(state.next_device, reported.id.value + 1);
     }
+    if (device.facts.vram != reported.facts.vram) tally(state, reported.id, envelope.at);
     device.facts = reported.facts;
   }
   Capacity& capacity = *state.index.capacity;
@@ -209,6 +203,7 @@ Decision decide(const State& state, const Envelope& envelope, const LoseNode& co
   const Node* node = state.node(command.id);
   if (node == nullptr || node->state != NodeState::kReady) return Events{};
   Events events{NodeStateChanged{node->id, node->state, NodeState::kLost, command.reason}};
+  append_interruptions(state, node->id, envelope.at, events);
   for (const LeaseId id : state.index.capacity->leases_on(node->id)) {
     const Lease& lease = state.leases.at(id);
     if (!lease.live()) continue;
@@ -219,6 +214,7 @@ Decision decide(const State& state, const Envelope& envelope, const LoseNode& co
 
 void apply(State& state, const Envelope& envelope, const NodeStateChanged& event) {
   Node& node = state.nodes.at(event.id);
+  for (const DeviceId id : node.devices) tally(state, id, envelope.at);
   node.state = event.after;
   node.since = envelope.at;
   node.version = state.sequence;
@@ -244,8 +240,9 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
   return events;
 }
 
-void apply(State& state, const Envelope&, const NodeChanged& event) {
+void apply(State& state, const Envelope& envelope, const NodeChanged& event) {
   Node& node = state.nodes.at(event.id);
+  for (const DeviceId id : node.devices) tally(state, id, envelope.at);
   node.cordoned = event.cordoned;
   node.draining = event.draining;
   node.labels = event.labels;
@@ -264,14 +261,6 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const R
                           .fix = "tranche node drain " + node->name});
   }
   return Events{NodeStateChanged{node->id, node->state, NodeState::kRetired, "removed"}};
-}
-
-void apply(State& state, const Envelope& envelope, const DeviceStateChanged& event) {
-  Device& device = state.devices.at(event.id);
-  device.state = event.after;
-  device.since = envelope.at;
-  device.reason = event.reason;
-  state.index.capacity->refresh_device(state, device);
 }
 
 }  // namespace tranche::engine

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/ids.hpp"
+#include "engine/health.hpp"
 #include "engine/token.hpp"
 #include "wire/agent_message.hpp"
 #include "wire/states.hpp"
@@ -68,8 +69,9 @@ struct Device {
   Instant since{};
   std::string reason{};  // Why it is in this state, in the words tenants see.
   DeviceFacts facts{};
+  DeviceRecord record{};
 };
-BOOST_DESCRIBE_STRUCT(Device, (), (id, node, state, since, reason, facts))
+BOOST_DESCRIBE_STRUCT(Device, (), (id, node, state, since, reason, facts, record))
 
 // May new work go there?
 [[nodiscard]] constexpr bool takes_work(DeviceState state) {
@@ -165,7 +167,17 @@ struct DeviceStateChanged {
   DeviceState before = DeviceState::kNew;
   DeviceState after = DeviceState::kNew;
   std::string reason{};
+  bool tested = false;
+  bool scrubbed = false;
+  std::uint8_t resets = 0;
+  bool probation = false;
+  std::string signal{};  // "xid 79"; empty: no signal led to it.
+  std::string table_version{};
+  PartyId actor{};  // Zero: the platform itself.
 };
-BOOST_DESCRIBE_STRUCT(DeviceStateChanged, (), (id, before, after, reason))
+BOOST_DESCRIBE_STRUCT(
+    DeviceStateChanged,
+    (),
+    (id, before, after, reason, tested, scrubbed, resets, probation, signal, table_version, actor))
 
 }  // namespace tranche::engine

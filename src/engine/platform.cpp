@@ -5,6 +5,7 @@
 #include <set>
 
 #include "engine/decide.hpp"
+#include "engine/device_life.hpp"
 #include "engine/market_fill.hpp"
 #include "engine/spend.hpp"
 
@@ -70,14 +71,16 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
   const Settings& settings = command.settings;
   const bool sane = settings.on_demand_gpu_hour >= Money{} && settings.reference_vram_bytes > 0 &&
                     settings.remember_requests >= std::chrono::hours(24) &&
-                    settings.keep_ended_jobs >= std::chrono::hours(1) && settings.currency.size() == 3;
+                    settings.keep_ended_jobs >= std::chrono::hours(1) && settings.currency.size() == 3 &&
+                    settings.hold_ahead >= std::chrono::seconds(1) &&
+                    settings.hold_ahead <= std::chrono::hours(24 * 31);
   if (!sane) {
     return refuse(
         Refusal{.reason = Reason::kInvalid,
                 .rule = "settings",
                 .message = "a setting is out of bounds",
                 .fix = "prices are not negative; requests are remembered for a day at least; the currency "
-                       "has three letters"});
+                       "has three letters; a second to a month is set aside ahead"});
   }
   if (settings.currency != state.settings.currency && !state.ledger.accounts.empty()) {
     return refuse(Refusal{.reason = Reason::kConflict,
@@ -106,12 +109,19 @@ Decision decide(const State& state, const Envelope& envelope, const Tick&) {
   for (const auto& [id, job] : state.jobs) ticked.jobs_forgotten += is_due(state, job, envelope.at);
   Events events{ticked};
   append_expired_holds(state, envelope.at, events);
+  append_health_due(state, envelope.at, events);
+  const std::size_t before = events.size();
   append_market_due(state, envelope.at, events);
+  // What the books did above is not folded in yet, so a substitute waits for a quiet tick.
+  if (events.size() == before) append_substitution(state, envelope.at, events);
   return events;
 }
 
 void apply(State& state, const Envelope& envelope, const Ticked&) {
+  state.index.capacity->changed();  // A new month may have begun: budgets are fresh.
   forget_past(state.market, envelope.at);
+  std::erase_if(state.device_days,
+                [&](const auto& entry) { return entry.first.day + kDeviceDaysKept < envelope.at; });
   std::erase_if(state.remembered,
                 [&](const auto& entry) { return is_due(state, entry.second, envelope.at); });
   std::set<PartyId> touched;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/decide.hpp"
+#include "wire/gpu_catalog.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -20,10 +21,10 @@ bool fits(const PriceRule& rule, const PriceQuery& query, std::uint32_t minute) 
                         : minute >= rule.minute_from || minute < rule.minute_to;  // Over midnight.
   const bool party = rule.party == PartyId{} ||
                      std::find(query.parties.begin(), query.parties.end(), rule.party) != query.parties.end();
-  return hour && party && same(rule.model, query.model) && same(rule.shape, query.shape) &&
-         same(rule.region, query.region) && rule.isolation.value_or(query.isolation) == query.isolation &&
-         query.priority >= rule.priority_min && query.priority <= rule.priority_max &&
-         rule.on_demand.value_or(query.on_demand) == query.on_demand;
+  return hour && party && (rule.model.empty() || is_model(query.model, rule.model)) &&
+         same(rule.shape, query.shape) && same(rule.region, query.region) &&
+         rule.isolation.value_or(query.isolation) == query.isolation && query.priority >= rule.priority_min &&
+         query.priority <= rule.priority_max && rule.on_demand.value_or(query.on_demand) == query.on_demand;
 }
 
 // The next full minute at which a rule of the list begins or ends to hold.
@@ -40,6 +41,12 @@ Instant next_change(const PriceList& list, Instant at) {
 }
 
 }  // namespace
+
+bool is_model(const std::string& device_model, const std::string& asked) {
+  if (wire::equal_ignoring_case(device_model, asked)) return true;
+  const wire::GpuModel* device = wire::find_gpu_model(device_model);
+  return device != nullptr && wire::is_meant_by(*device, asked, wire::MemoryMatch::kSame);
+}
 
 std::optional<PriceInForce> price_at(const std::vector<PriceList>& lists,
                                      const PriceQuery& query,
@@ -106,6 +113,7 @@ void apply(State& state, const Envelope&, const PriceListSet& event) {
     return a.valid_from < b.valid_from;
   });
   if (lists.size() > kListsKept) lists.erase(lists.begin());
+  state.index.capacity->changed();
 }
 
 }  // namespace tranche::engine

@@ -44,6 +44,8 @@ struct PriceInForce {
   Instant until{};  // Another rule may hold from then on.
 };
 [[nodiscard]] std::optional<PriceInForce> price_at(const std::vector<PriceList>&, const PriceQuery&, Instant);
+// Whether a device of this model is meant by what somebody asks or prices: "H100" means every H100.
+[[nodiscard]] bool is_model(const std::string& device_model, const std::string& asked);
 [[nodiscard]] std::string price_problem(const PriceList&);  // For the person who wrote it; empty: none.
 
 }  // namespace tranche::engine

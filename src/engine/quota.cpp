@@ -153,6 +153,7 @@ void apply(State& state, const Envelope&, const QuotaSet& event) {
   Party& party = state.parties.at(event.party);
   party.quota = event.after;
   party.version = state.sequence;
+  state.index.capacity->changed();  // Another spend limit may let somebody start.
 }
 
 }  // namespace tranche::engine

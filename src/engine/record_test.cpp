@@ -118,6 +118,23 @@ Events one_of_each() {
       WindowMoved{{4}, 1, window.places, "node lost", ana},
       WindowsChanged{{4}, {window}, "sold on", ana}};
   for (Event& event : money_samples()) all.push_back(std::move(event));
+  const HealthPolicy strict{
+      .acceptance = TestLevel::kFull,
+      .tables = {{.version = "ours-3",
+                  .family = "nvidia",
+                  .rows = {{.source = "xid", .codes = {79}, .means = "it left the bus"}}}}};
+  for (Event& event : Events{DeviceOrdered{{3}, 4, DeviceTask::kAccept, TestLevel::kStandard, 1},
+                             DeviceMarked{{3}, WhenIdle::kReset, true, true},
+                             RepairOpened{5, {3}, "xid 79"},
+                             RepairChanged{5,
+                                           RepairState::kOpen,
+                                           RepairState::kAccepted,
+                                           "RMA-1",
+                                           Instant(std::chrono::hours(9)),
+                                           "sent"},
+                             HealthPolicySet{{}, strict},
+                             BreakerChanged{true, 4, "too many"}})
+    all.push_back(std::move(event));
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "engine/decide.hpp"
+#include "engine/lease_meter.hpp"
 #include "engine/preempt.hpp"
 #include "engine/slots.hpp"
 
@@ -15,6 +16,7 @@ constexpr int kDecisionsMax = 256;
 static_assert(kEpochsOfRecord == 2 * kDecisionsMax);
 constexpr int kReclaimsMax = 8;
 constexpr int kLookAhead = 256;  // So many of a kind are looked at for one that would stay less long.
+constexpr int kUnfundedMax = 16;  // Jobs of a kind that a pass looks at in vain for want of money.
 constexpr Duration kAgedAfter = std::chrono::hours(48);
 constexpr Instant kFarFuture = Instant::max();
 
@@ -34,7 +36,7 @@ constexpr std::int32_t kAgedTier = -1;
 class Pass {
  public:
   Pass(const State& state, const Envelope& envelope)
-      : state_(state), envelope_(envelope), capacity_(*state.index.capacity) {}
+      : state_(state), envelope_(envelope), capacity_(*state.index.capacity), pledges_(state) {}
 
   Events run() {
     find_promises();
@@ -123,15 +125,16 @@ class Pass {
     const auto barred = barred_devices(state_, envelope_.at, job, *shape, placed_);
     for (const DeviceId device : barred) capacity_.bar(state_, device, true);
     barring_ = !barred.empty();
+    unfunded_ = false;
     try_to_start(turn, job, *shape);
     for (const DeviceId device : barred) capacity_.bar(state_, device, false);
-    push_after(turn);
+    if (!unfunded_ || ++unfunded_by_key_[turn.key] < kUnfundedMax) push_after(turn);
   }
 
   void try_to_start(const Turn& turn, const Job& job, const policy::Shape& shape) {
     const PartyId tenant = turn.key.tenant;
     if (capacity_.waiting_kinds().may_fit(turn.key.kind)) {
-      if (start(job, tenant, shape)) return;
+      if (start(job, tenant, shape) || unfunded_) return;
       // Refused by a promise to somebody else, it may fit as soon as that is kept.
       if (was_closed_) {
         note_refused_stay(turn.key.kind, job);
@@ -160,8 +163,35 @@ class Pass {
       for (const Place& place : places) capacity_.release(shape, place);
       return false;
     }
+    const std::size_t before = events_.size();
+    const std::uint64_t leases_before = leases_;
     for (std::uint32_t rank = 0; rank < members; ++rank) grant(job, tenant, rank, shape, places[rank]);
+    if (!open_meters(job, before)) {
+      events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(before), events_.end());
+      leases_ = leases_before;
+      unfunded_ = true;
+      for (const Place& place : places) capacity_.release(shape, place);
+      return false;
+    }
+    for (Place& place : places) taken_.push_back({shape, std::move(place)});
+    started_milli_[tenant] += shape.gpu_milli() * members;
     decisions_ += static_cast<int>(members);
+    return true;
+  }
+
+  // Money for every member is set aside with its grant, or none of them starts.
+  bool open_meters(const Job& job, std::size_t from) {
+    Pledges pledges = pledges_;
+    const std::size_t end = events_.size();
+    for (std::size_t i = from; i < end; ++i) {
+      const auto granted = std::get<LeaseGranted>(events_[i]);
+      if (granted.slices.empty()) continue;
+      auto opened = meter_for(state_, meter_plan(state_, job, granted), envelope_.at, pledges);
+      if (!opened) return false;
+      pledges.take(opened->account, opened->party, job.id, opened->held);
+      events_.push_back(std::move(*opened));
+    }
+    pledges_ = pledges;
     return true;
   }
 
@@ -177,18 +207,20 @@ class Pass {
       const Instant end = job.ask.time == Duration{} ? kFarFuture : envelope_.at + job.ask.time;
       closed.merge(kept_free(state_, envelope_.at, end));
     }
-    was_closed_ = !closed.empty() || barring_;
+    std::vector<DeviceId> blocked;
+    capacity_.block_restricted(job.ask.preemptible, shape.shares(), blocked);
+    was_closed_ = !closed.empty() || barring_ || !blocked.empty();
     for (const NodeId node : closed)
       if (takes_work(state_.nodes.at(node))) capacity_.close(node, true);
     auto place = capacity_.choose(shape);
     for (const NodeId node : closed)
       if (takes_work(state_.nodes.at(node))) capacity_.close(node, false);
+    capacity_.unblock(blocked);
     return place;
   }
 
   void grant(
       const Job& job, PartyId tenant, std::uint32_t rank, const policy::Shape& shape, const Place& place) {
-    taken_.push_back({shape, place});
     ++leases_;
     if (!job.ask.preemptible && !(state_.index.calendar->empty() && state_.market.pieces_of.empty())) {
       const Instant end = job.ask.time == Duration{} ? kFarFuture : envelope_.at + job.ask.time;
@@ -209,7 +241,6 @@ class Pass {
                                    .trust_group = trust_group(state_, tenant),
                                    .slices = place.slices,
                                    .why = reason_of(job, tenant)});
-    started_milli_[tenant] += shape.gpu_milli();
   }
 
   [[nodiscard]] std::string reason_of(const Job& job, PartyId tenant) const {
@@ -307,7 +338,10 @@ class Pass {
   std::multimap<DeviceId, PassingUse> placed_;
   std::optional<Reservation> reserved_;
   Events events_;
+  Pledges pledges_;
+  std::map<WaitingKey, int> unfunded_by_key_;
   std::uint64_t leases_ = 0;
+  bool unfunded_ = false;
   bool was_closed_ = false;
   bool barring_ = false;
   int decisions_ = 0;

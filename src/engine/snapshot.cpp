@@ -60,6 +60,13 @@ bool read_remembered(wire::detail::RecordReader& reader, State& state) {
   return true;
 }
 
+bool read_health(wire::detail::RecordReader& reader, State& state) {
+  if (reader.left() == 0) return true;  // Written before devices had a life of their own.
+  return wire::detail::read_record(reader, state.health) &&
+         read_values(reader, state.repairs, [](const Repair& repair) { return repair.id; }) &&
+         read_values(reader, state.device_days, [](const DeviceDayUse& day) { return day.key; });
+}
+
 void rebuild_indexes(State& state) {
   for (const auto& [id, party] : state.parties) {
     if (id != kPlatform) state.index.by_name.emplace(std::pair{party.parent, party.name}, id);
@@ -105,6 +112,9 @@ std::string encode_state(const State& state) {
   }
   encode_money(out, state);
   write_values(out, state.bookings);
+  wire::detail::write_record(out, state.health);
+  write_values(out, state.repairs);
+  write_values(out, state.device_days);
   return out;
 }
 
@@ -122,8 +132,9 @@ Result<State, std::string> decode_state(std::string_view bytes) {
       read_values(reader, state.devices, [](const Device& device) { return device.id; }) &&
       read_values(reader, state.leases, [](const Lease& lease) { return lease.id; }) &&
       read_remembered(reader, state) && decode_money(reader, state) &&
-      // Those written before there were bookings end here.
-      (reader.left() == 0 || read_values(reader, state.bookings, [](const Booking& one) { return one.id; }));
+      // Those written before there were bookings and health end here.
+      (reader.left() == 0 || (read_values(reader, state.bookings, [](const Booking& one) { return one.id; }) &&
+                              read_health(reader, state)));
   if (!whole) return refuse(std::string(reader.reason()));
   if (reader.left() > 0) return refuse(std::string("there are bytes after the end of the state"));
   state.sequence = counters.sequence;

@@ -15,6 +15,7 @@
 #include "engine/booking.hpp"
 #include "engine/calendar.hpp"
 #include "engine/capacity.hpp"
+#include "engine/health.hpp"
 #include "engine/job.hpp"
 #include "engine/lease.hpp"
 #include "engine/ledger.hpp"
@@ -24,6 +25,7 @@
 #include "engine/party.hpp"
 #include "engine/platform.hpp"
 #include "engine/price.hpp"
+#include "engine/reconcile.hpp"
 #include "engine/spend_book.hpp"
 #include "engine/token.hpp"
 
@@ -69,6 +71,9 @@ struct State {
   std::map<LeaseId, Meter> meters{};
   std::map<PartyId, Spent> spent{};
   std::map<CostKey, CostLine> costs{};
+  Health health{};
+  std::map<std::uint64_t, Repair> repairs{};
+  std::map<DeviceDayKey, DeviceDayUse> device_days{};
   Indexes index{};
 
   [[nodiscard]] const Party* party(PartyId id) const;

@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "engine/booking_limits.hpp"
+#include "engine/lease_meter.hpp"
 #include "engine/schedule.hpp"
 #include "wire/fields.hpp"
 
@@ -71,6 +72,10 @@ std::optional<std::string> window_ahead(const State& state, const Job& job) {
   return std::nullopt;
 }
 
+std::optional<Refusal> money_problem(const State& state, const Job& job) {
+  return funding_problem(state, job.owner, job.id, job.ask, job.admission, Money{}, state.now);
+}
+
 }  // namespace
 
 std::string wait_summary(const State& state, const Job& job) {
@@ -112,6 +117,13 @@ wire::Why explain(const State& state, const Actor& actor, const Job& job) {
   if (const auto window = window_ahead(state, job)) {
     why.reason = WaitReason::kWindow;
     why.message = *window;
+    return why;
+  }
+  if (auto problem = money_problem(state, job)) {
+    why.reason = WaitReason::kBudget;
+    why.message = problem->message;
+    why.refusal = std::move(problem);
+    std::erase(why.not_the_cause, WaitReason::kBudget);
     return why;
   }
   const policy::Unfit unfit = capacity.fleet().explain(*shape);

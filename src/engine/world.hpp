@@ -72,7 +72,28 @@ struct World {
     TRANCHE_CHECK(run(JoinNode{name, invitation}).has_value());
     const NodeId id = state.index.nodes_by_name.at(name);
     TRANCHE_CHECK(run(ReportNode{id, hello(name, devices, model)}).has_value());
+    accept(id);
     return id;
+  }
+  // The node answers what it was asked to do with its devices: tests pass, memory is wiped, resets work.
+  Decision accept(NodeId id, wire::Verdict verdict = wire::Verdict::kPass) {
+    wire::Receipts receipts;
+    for (const DeviceId device : state.nodes.at(id).devices) {
+      const DeviceRecord& record = state.devices.at(device).record;
+      if (record.order == 0) continue;
+      receipts.outcomes.push_back({record.order, device, record.task, true, ""});
+      if (record.task == DeviceTask::kReset) continue;
+      receipts.acceptances.push_back({.device = device,
+                                      .level = record.level,
+                                      .verdict = verdict,
+                                      .at = clock,
+                                      .table_version = "floors-1",
+                                      .tests = {{.name = "memory", .verdict = verdict}}});
+      receipts.scrubs.push_back(
+          {.device = device, .at = clock, .zeroed = gigabytes(1), .verified = gigabytes(1)});
+    }
+    if (receipts.outcomes.empty()) return Events{};
+    return run(KeepReceipts{.node = id, .receipts = receipts});
   }
   static wire::Hello hello(const std::string& name, std::uint32_t devices, const std::string& model) {
     wire::Hello hello{.node = name,

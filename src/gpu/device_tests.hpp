@@ -33,8 +33,9 @@ struct DeviceReport {
   std::string name{};
   bool simulated = false;
   AcceptanceReceipt receipt{};
+  wire::ScrubReceipt scrub{};  // Where a wipe was asked for.
 };
-BOOST_DESCRIBE_STRUCT(DeviceReport, (), (uuid, model, name, simulated, receipt))
+BOOST_DESCRIBE_STRUCT(DeviceReport, (), (uuid, model, name, simulated, receipt, scrub))
 struct DeviceReports {
   std::vector<DeviceReport> items{};
 };

@@ -8,7 +8,7 @@
 namespace tranche::policy {
 namespace {
 
-using State = DeviceState;
+using State = wire::DeviceState;
 using Event = LifecycleEvent;
 
 // A state in which nothing that was known about the device holds any more.
@@ -138,7 +138,7 @@ Result<DeviceLife, std::string> advance(DeviceLife life, LifecycleEvent event) {
                 std::string(wire::name_of(event)));
 }
 
-Placeable placeable(DeviceState state) {
+Placeable placeable(wire::DeviceState state) {
   if (state == State::kHealthy) return Placeable::kYes;
   return state == State::kProbation ? Placeable::kPreemptible : Placeable::kNo;
 }

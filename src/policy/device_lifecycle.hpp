@@ -12,8 +12,6 @@
 
 namespace tranche::policy {
 
-using wire::DeviceState;
-
 enum class LifecycleEvent : std::uint8_t {
   kAcceptanceBegins,
   kTestPassed,
@@ -63,7 +61,7 @@ BOOST_DESCRIBE_ENUM(LifecycleEvent,
 constexpr std::uint8_t kResetsMax = 2;
 
 struct DeviceLife {
-  DeviceState state = DeviceState::kNew;
+  wire::DeviceState state = wire::DeviceState::kNew;
   bool tested = false;  // Since it was last out of our hands.
   bool scrubbed = false;
   std::uint8_t resets = 0;  // Since it was last healthy.
@@ -76,6 +74,6 @@ Result<DeviceLife, std::string> advance(DeviceLife life, LifecycleEvent event);
 
 // Whether jobs may be placed on it, and whose.
 enum class Placeable : std::uint8_t { kNo, kPreemptible, kYes };
-Placeable placeable(DeviceState state);
+Placeable placeable(wire::DeviceState state);
 
 }  // namespace tranche::policy

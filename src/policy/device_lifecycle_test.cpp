@@ -12,6 +12,7 @@
 
 using namespace tranche;
 using namespace tranche::policy;
+using wire::DeviceState;
 
 namespace {
 

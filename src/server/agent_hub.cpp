@@ -25,6 +25,14 @@ wire::LeaseRevoke kill_order(LeaseId lease, std::uint64_t epoch, std::string mes
           .message = std::move(message)};
 }
 
+wire::DeviceOrder order_for(const engine::Device& device) {
+  return {.order = device.record.order,
+          .device = device.id,
+          .uuid = device.facts.uuid,
+          .task = device.record.task,
+          .level = device.record.level};
+}
+
 wire::LeaseRevoke order_of(const engine::LeaseRevoked& event, std::uint64_t epoch) {
   return {.lease = event.id,
           .epoch = epoch,
@@ -225,6 +233,10 @@ void AgentHub::welcome(const std::shared_ptr<AgentLink>& link,
     if (lease.revoked)
       link->send(order_of({.id = id, .reason = lease.revoke_reason, .grace = options_.grace}, lease.epoch));
   }
+  for (const DeviceId id : node.devices) {
+    const engine::Device& device = state.devices.at(id);
+    if (device.record.order != 0) link->send(order_for(device));
+  }
 }
 
 void AgentHub::heard(const std::shared_ptr<AgentLink>& link, const wire::Heartbeat& heartbeat) {
@@ -320,6 +332,10 @@ void AgentHub::follow(const Durable& durable) {
       const engine::Lease* lease = durable.state->lease(revoked->id);
       if (lease == nullptr || !lease->live()) continue;
       if (const auto link = link_of(lease->node)) link->send(order_of(*revoked, lease->epoch));
+    } else if (const auto* ordered = std::get_if<engine::DeviceOrdered>(&event)) {
+      const engine::Device* device = durable.state->device(ordered->device);
+      if (device == nullptr || device->record.order != ordered->order) continue;
+      if (const auto link = link_of(device->node)) link->send(order_for(*device));
     }
   }
 }

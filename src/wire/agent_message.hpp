@@ -14,6 +14,7 @@
 #include "base/ids.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "wire/device_order.hpp"
 #include "wire/gpu_catalog.hpp"
 #include "wire/isolation.hpp"
 #include "wire/job_spec.hpp"
@@ -49,6 +50,7 @@ enum class AgentMessageKind : std::uint8_t {
   kSessionOpen = 17,
   kSessionData = 18,
   kSessionEnd = 19,
+  kDeviceOrder = 24,
 };
 BOOST_DESCRIBE_ENUM(AgentMessageKind,
                     kHello,
@@ -69,7 +71,8 @@ BOOST_DESCRIBE_ENUM(AgentMessageKind,
                     kCertificate,
                     kSessionOpen,
                     kSessionData,
-                    kSessionEnd)
+                    kSessionEnd,
+                    kDeviceOrder)
 
 struct AgentFrame {
   std::uint16_t version = kAgentProtocolMax;
@@ -391,9 +394,10 @@ struct Receipts {
   std::vector<ScrubReceipt> scrubs{};
   std::vector<AcceptanceReceipt> acceptances{};
   std::vector<LimitReceipt> limits{};
+  std::vector<DeviceOutcome> outcomes{};
   bool operator==(const Receipts&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(Receipts, (), (scrubs, acceptances, limits))
+BOOST_DESCRIBE_STRUCT(Receipts, (), (scrubs, acceptances, limits, outcomes))
 
 template <class Message>
 constexpr AgentMessageKind kMessageKind = AgentMessageKind::kHello;
@@ -433,6 +437,8 @@ template <>
 inline constexpr AgentMessageKind kMessageKind<SessionData> = AgentMessageKind::kSessionData;
 template <>
 inline constexpr AgentMessageKind kMessageKind<SessionEnd> = AgentMessageKind::kSessionEnd;
+template <>
+inline constexpr AgentMessageKind kMessageKind<DeviceOrder> = AgentMessageKind::kDeviceOrder;
 
 // The version two sides speak; nothing when their ranges do not meet.
 std::optional<std::uint16_t> agree_on_version(const Hello& hello,

@@ -66,8 +66,10 @@ struct SliceView {
   std::string model{};
   std::int64_t milli = 0;
   Bytes vram{};
+  DeviceState state = DeviceState::kHealthy;
+  std::string health{};  // The state in the tenant's words, with its reason.
 };
-BOOST_DESCRIBE_STRUCT(SliceView, (), (device, uuid, model, milli, vram))
+BOOST_DESCRIBE_STRUCT(SliceView, (), (device, uuid, model, milli, vram, state, health))
 
 struct LeaseView {
   LeaseId id{};
@@ -118,11 +120,37 @@ struct JobDetail {
   std::int32_t exit_signal = 0;
   std::string message{};
   std::vector<LeaseView> leases{};  // Of the last attempt, by rank.
+  Money charged{};                  // For all attempts, less what was credited.
+  Money credited{};
+  Money held{};  // Set aside for what it runs now.
 };
-BOOST_DESCRIBE_STRUCT(
-    JobDetail,
-    (),
-    (job, ask, hold, version, spec, attempts, end_reason, exit_code, exit_signal, message, leases))
+BOOST_DESCRIBE_STRUCT(JobDetail,
+                      (),
+                      (job,
+                       ask,
+                       hold,
+                       version,
+                       spec,
+                       attempts,
+                       end_reason,
+                       exit_code,
+                       exit_signal,
+                       message,
+                       leases,
+                       charged,
+                       credited,
+                       held))
+
+// What a job would cost. Where it may land on devices of different prices, the dearest counts.
+struct JobPrice {
+  std::string currency{};
+  std::string rule{};           // Of the price list; empty: nothing is charged.
+  Money hourly{};               // Of the whole job, busy all the time.
+  Money set_aside{};            // Needed before it starts.
+  std::optional<Money> most{};  // In all; absent: it has no time limit, so only a spend limit bounds it.
+  std::string most_because{};   // "time limit 2h", "spend limit"
+};
+BOOST_DESCRIBE_STRUCT(JobPrice, (), (currency, rule, hourly, set_aside, most, most_because))
 
 struct JobPlan {  // The answer to a dry run.
   bool admitted = false;
@@ -130,8 +158,9 @@ struct JobPlan {  // The answer to a dry run.
   Money hold{};
   Ask ask{};
   std::optional<Refusal> refusal{};
+  JobPrice price{};
 };
-BOOST_DESCRIBE_STRUCT(JobPlan, (), (admitted, admission, hold, ask, refusal))
+BOOST_DESCRIBE_STRUCT(JobPlan, (), (admitted, admission, hold, ask, refusal, price))
 
 struct AuditEntry {
   std::uint64_t sequence = 0;

@@ -24,10 +24,13 @@ struct AccountView {
   Money overdraft{};
   Money payable{};  // Earned, and not paid out yet.
   Money spent_this_month{};
+  Money owed{};            // By invoice: used, and not paid yet.
+  bool by_invoice = true;  // Without credit of its own it pays afterwards.
 };
-BOOST_DESCRIBE_STRUCT(AccountView,
-                      (),
-                      (party, currency, credit, held, available, overdraft, payable, spent_this_month))
+BOOST_DESCRIBE_STRUCT(
+    AccountView,
+    (),
+    (party, currency, credit, held, available, overdraft, payable, spent_this_month, owed, by_invoice))
 
 struct TopUpBody {
   Money amount{};

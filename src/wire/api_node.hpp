@@ -71,6 +71,8 @@ struct DeviceView {
   std::optional<Bytes> vram_used{};
   std::optional<std::int64_t> power_milliwatts{};
   std::optional<std::int64_t> temperature_celsius{};
+  std::string health{};  // The state in a tenant's words, with its reason.
+  Instant since{};       // Of the state.
 };
 BOOST_DESCRIBE_STRUCT(DeviceView,
                       (),
@@ -92,7 +94,9 @@ BOOST_DESCRIBE_STRUCT(DeviceView,
                        busy_milli,
                        vram_used,
                        power_milliwatts,
-                       temperature_celsius))
+                       temperature_celsius,
+                       health,
+                       since))
 
 struct NodeView {
   NodeId id{};

@@ -25,9 +25,12 @@ struct Settings {
   std::int64_t reference_vram_bytes = 80'000'000'000;
   Duration remember_requests = std::chrono::hours(24);  // Idempotency keys.
   Duration keep_ended_jobs = std::chrono::hours(24 * 30);
+  Duration hold_ahead = std::chrono::hours(1);  // How much of a running lease's future is set aside.
   bool operator==(const Settings&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(
-    Settings, (), (on_demand_gpu_hour, currency, reference_vram_bytes, remember_requests, keep_ended_jobs))
+    Settings,
+    (),
+    (on_demand_gpu_hour, currency, reference_vram_bytes, remember_requests, keep_ended_jobs, hold_ahead))
 
 }  // namespace tranche::wire

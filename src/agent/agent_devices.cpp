@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices outside of any lease: what the server asks for, and what came of it.
+#include <algorithm>
+
+#include "agent/agent_send.hpp"
+
+namespace tranche::agent {
+
+void Agent::take_order(const wire::DeviceOrder& order) {
+  wire::Receipts receipts;
+  wire::DeviceOutcome outcome{.order = order.order, .device = order.device, .task = order.task};
+  const auto found = std::find_if(devices_.begin(), devices_.end(), [&](const Device& device) {
+    return device.facts.uuid == order.uuid;
+  });
+  if (found == devices_.end()) {
+    outcome.message = "this node has no device " + order.uuid;
+  } else if (order.task == wire::DeviceTask::kReset) {
+    const auto reset = found->port->reset(order.uuid);
+    outcome.done = reset.has_value();
+    if (!reset) outcome.message = reset.error();
+  } else if (options_.simulated) {
+    outcome.done = true;
+    receipts.acceptances.push_back({.device = order.device,
+                                    .level = order.level,
+                                    .verdict = wire::Verdict::kPass,
+                                    .at = wall_time(),
+                                    .table_version = "SIMULATED",
+                                    .tests = {{.name = "simulated",
+                                               .verdict = wire::Verdict::kPass,
+                                               .detail = "SIMULATED: nothing was tested"}}});
+    receipts.scrubs.push_back({.device = order.device,
+                               .at = wall_time(),
+                               .zeroed = found->facts.vram,
+                               .verified = found->facts.vram,
+                               .method = "SIMULATED"});
+  } else {
+    orders_->begin(order, found->facts);
+    return;
+  }
+  receipts.outcomes.push_back(std::move(outcome));
+  send_surely(receipts);
+}
+
+void Agent::send_order_answers() {
+  for (const wire::Receipts& answer : orders_->take_answers()) send_surely(answer);
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// health, repair, receipts: whether devices are fit, who mends them, and the proofs behind a job.
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/commands.hpp"
+#include "cli/human.hpp"
+#include "cli/terminal.hpp"
+#include "wire/api_health.hpp"
+
+namespace tranche::cli {
+namespace {
+
+using wire::HealthBoard;
+using wire::ReceiptBook;
+using wire::RepairList;
+using wire::RepairView;
+
+Table board_table(const HealthBoard& board) {
+  Table table({{"DEVICE"},
+               {"NODE"},
+               {"MODEL"},
+               {"STATE"},
+               {"SINCE"},
+               {"HEALTH"},
+               {"JOBS", Align::kRight},
+               {"LAST TEST"},
+               {"SIGNALS", Align::kRight},
+               {"LAST SIGNAL", Align::kLeft, Show::kWide}});
+  for (const wire::DeviceHealth& device : board.items) {
+    std::string test = "-";
+    if (device.last_test)
+      test = std::string(wire::name_of(device.last_test->level)) + ' ' +
+             std::string(wire::name_of(device.last_test->verdict));
+    std::string last = "-";
+    if (!device.signals.empty())
+      last = device.signals.back().source + ' ' + std::to_string(device.signals.back().code) + " -> " +
+             device.signals.back().action;
+    table.add({text(device.device),
+               device.node,
+               device.model,
+               wire::name_of(device.state),
+               local_time_text(device.since),
+               device.health,
+               std::to_string(device.leases),
+               test,
+               std::to_string(device.signals.size()),
+               last});
+  }
+  return table;
+}
+
+std::string board_text(const HealthBoard& board) {
+  std::string out = board.items.empty() ? "" : board_table(board).text() + "\n";
+  for (const auto& [state, count] : board.states) out += state + " " + std::to_string(count) + "  ";
+  out += "\nsignal table " + board.table_version + "; " + std::to_string(board.left_lately) +
+         " left service lately";
+  if (board.breaker_open)
+    out += "\nTHE BREAKER IS OPEN since " + local_time_text(board.breaker_since) +
+           ": nothing is drained by itself; when the cause is known: tranche health breaker close";
+  return out + "\n";
+}
+
+void add_health(CLI::App& root, Program& program) {
+  CLI::App& group =
+      add_group(root, {"health", "Whether devices are fit for tenants", "tranche health board"});
+  add_command(group,
+              {"board",
+               "Every device you answer for, by state, with evidence",
+               "tranche health board\ntranche health board -o wide"})
+      .callback([&program] {
+        Session& session = program.session();
+        const auto answer = session.get<HealthBoard>("/v1/health");
+        session.print(answer.body,
+                      {.table = [&] { return board_table(answer.value); },
+                       .text = [&] { return board_text(answer.value); }});
+      });
+  const auto wanted = std::make_shared<std::string>();
+  CLI::App& breaker = add_command(group,
+                                  {"breaker",
+                                   "Stop automatic drains, or let them go on after the breaker opened",
+                                   "tranche health breaker close"});
+  breaker.add_option("to", *wanted, "open or close")->required();
+  breaker.callback([wanted, &program] {
+    if (*wanted != "open" && *wanted != "close") throw usage_failure("the breaker is set to open or close");
+    Session& session = program.session();
+    const auto answer = session.ask<wire::BreakerChange>(
+        {.method = "PUT",
+         .path = "/v1/health/breaker",
+         .body = wire::to_json(wire::BreakerChange{.open = *wanted == "open"})});
+    session.print(answer.body, {.text = [&] { return "the breaker is " + *wanted + "\n"; }});
+  });
+  const auto file = std::make_shared<std::string>();
+  CLI::App& policy = add_command(group,
+                                 {"policy",
+                                  "Show what signals lead to and which tests are asked for, or replace it",
+                                  "tranche health policy -o yaml\ntranche health policy --file health.yaml"});
+  policy.add_option("--file", *file, "YAML or JSON; '-' is stdin")->type_name("FILE");
+  policy.callback([file, &program] {
+    Session& session = program.session();
+    Call call{.path = "/v1/health/policy"};
+    if (!file->empty()) call = {.method = "PUT", .path = call.path, .body = read_file_or_stdin(*file)};
+    const auto response = session.call(call);
+    session.print(response.body, {.text = [&] { return indented_json(response.body) + "\n"; }});
+  });
+}
+
+Table repair_table(const std::vector<RepairView>& repairs) {
+  Table table({{"REPAIR"},
+               {"DEVICE"},
+               {"NODE"},
+               {"MODEL"},
+               {"STATE"},
+               {"DEVICE IS"},
+               {"OPENED"},
+               {"TICKET"},
+               {"REASON"}});
+  for (const RepairView& one : repairs)
+    table.add({one.id,
+               text(one.device),
+               one.node,
+               one.model,
+               wire::name_of(one.state),
+               wire::name_of(one.device_state),
+               local_time_text(one.opened),
+               one.ticket.empty() ? "-" : one.ticket,
+               one.reason});
+  return table;
+}
+
+std::string repair_text(const RepairView& one) {
+  std::string out = repair_table({one}).text();
+  if (!one.note.empty()) out += "\n" + one.note + "\n";
+  if (one.evidence.empty()) return out;
+  Table table({{"AT"}, {"SIGNAL"}, {"VALUE", Align::kRight}, {"LED TO"}, {"TABLE"}, {"TEXT"}});
+  for (const wire::SignalView& seen : one.evidence)
+    table.add({local_time_text(seen.at),
+               seen.source + ' ' + std::to_string(seen.code),
+               std::to_string(seen.value),
+               seen.action,
+               seen.table_version,
+               seen.text});
+  return out + "\n" + table.text();
+}
+
+void print(Session& session, const Answer<RepairView>& answer) {
+  session.print(answer.body,
+                {.table = [&] { return repair_table({answer.value}); },
+                 .text = [&] { return repair_text(answer.value); },
+                 .names = [&] { return answer.value.id + "\n"; }});
+}
+
+void add_repair_change(CLI::App& group, Program& program, const CommandText& words) {
+  struct Options {
+    std::string id{}, ticket{}, note{}, expected{};
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App& command = add_command(group, words);
+  command.add_option("repair", options->id, "As `repair list` shows it")->required();
+  command.add_option("--ticket", options->ticket, "Of whoever mends it")->type_name("TEXT");
+  command.add_option("--note", options->note, "A word about it")->type_name("TEXT");
+  command.add_option("--expected", options->expected, "When it should be back")->type_name("TIME");
+  command.callback([options, name = words.name, &program] {
+    wire::RepairChange body{.ticket = options->ticket, .note = options->note};
+    if (!options->expected.empty()) {
+      body.expected = parse_instant(options->expected);
+      if (!body.expected) throw usage_failure("--expected takes a time such as 2027-01-01T00:00:00Z");
+    }
+    Session& session = program.session();
+    print(session,
+          session.ask<RepairView>({.method = "POST",
+                                   .path = "/v1/repairs/" + path_segment(options->id) + "/" + name,
+                                   .body = wire::to_json(body)}));
+  });
+}
+
+void add_repair(CLI::App& root, Program& program) {
+  CLI::App& group = add_group(root, {"repair", "Devices that somebody must look at", "tranche repair list"});
+  const auto all = std::make_shared<bool>(false);
+  CLI::App& list =
+      add_command(group, {"list", "What is open", "tranche repair list\ntranche repair list --all"});
+  list.add_flag("--all", *all, "Those that are over, too");
+  list.callback([all, &program] {
+    Session& session = program.session();
+    const auto answer = session.get<RepairList>(*all ? "/v1/repairs?all=true" : "/v1/repairs");
+    session.print(answer.body,
+                  {.table = [&] { return repair_table(answer.value.items); },
+                   .names =
+                       [&] {
+                         std::string names;
+                         for (const RepairView& one : answer.value.items) names += one.id + "\n";
+                         return names;
+                       }});
+    if (answer.value.items.empty()) session.say("nothing is open; tranche health board shows every device");
+  });
+  const auto id = std::make_shared<std::string>();
+  CLI::App& show = add_command(group, {"show", "One repair with its evidence", "tranche repair show rep_3"});
+  show.add_option("repair", *id, "As `repair list` shows it")->required();
+  show.callback([id, &program] {
+    Session& session = program.session();
+    print(session, session.get<RepairView>("/v1/repairs/" + path_segment(*id)));
+  });
+  add_repair_change(group,
+                    program,
+                    {"accept",
+                     "Take it on: the device goes to repair",
+                     "tranche repair accept rep_3 --ticket RMA-4711 --expected 2026-12-01T12:00:00Z"});
+  add_repair_change(group,
+                    program,
+                    {"dismiss",
+                     "Nothing is wrong: the device is tested again, and comes back if it passes",
+                     "tranche repair dismiss rep_3 --note 'cable was loose'"});
+  add_repair_change(group,
+                    program,
+                    {"return",
+                     "Mended: the device is tested in full, and comes back if it passes",
+                     "tranche repair return rep_3"});
+}
+
+Table receipts_table(const ReceiptBook& book) {
+  Table table({{"LEASE"},
+               {"NODE"},
+               {"DEVICE"},
+               {"PROOF"},
+               {"RESULT"},
+               {"AT"},
+               {"RECORD", Align::kRight},
+               {"HASH", Align::kLeft, Show::kWide}});
+  const auto row = [&](const wire::LeaseReceipts& lease,
+                       DeviceId device,
+                       std::string_view what,
+                       const std::string& result,
+                       Instant at,
+                       const wire::JournalProof& proof) {
+    table.add({text(lease.lease),
+               lease.simulated ? lease.node + " SIM" : lease.node,
+               text(device),
+               what,
+               result,
+               local_time_text(at),
+               std::to_string(proof.sequence),
+               proof.record_hash});
+  };
+  for (const wire::LeaseReceipts& lease : book.leases) {
+    for (const wire::ProvenTest& one : lease.acceptances)
+      row(lease,
+          one.receipt.device,
+          "test before it",
+          std::string(wire::name_of(one.receipt.level)) + ' ' +
+              std::string(wire::name_of(one.receipt.verdict)),
+          one.receipt.at,
+          one.proof);
+    for (const wire::ProvenLimit& one : lease.limits)
+      row(lease,
+          one.receipt.device,
+          "limits held",
+          text(one.receipt.vram_peak) + " of " + text(one.receipt.vram_limit),
+          one.receipt.to,
+          one.proof);
+    for (const wire::ProvenScrub& one : lease.scrubs)
+      row(lease,
+          one.receipt.device,
+          "wiped after it",
+          one.clean ? text(one.receipt.verified) + " read back" : "NOT CLEAN",
+          one.receipt.at,
+          one.proof);
+  }
+  return table;
+}
+
+void add_receipts(CLI::App& root, Program& program) {
+  const auto job = std::make_shared<std::string>();
+  CLI::App& command = add_command(root,
+                                  {"receipts",
+                                   "Tests, wipes and limits behind a job, read back from the journal",
+                                   "tranche receipts job_00007K\ntranche receipts job_00007K -o json"});
+  command.add_option("job", *job, "Id, as `ps` shows it")->required();
+  command.callback([job, &program] {
+    Session& session = program.session();
+    const auto answer = session.get<ReceiptBook>("/v1/jobs/" + path_segment(*job) + "/receipts");
+    session.print(
+        answer.body,
+        {.table = [&] { return receipts_table(answer.value); },
+         .text =
+             [&] {
+               return receipts_table(answer.value).text() +
+                      (answer.value.verified
+                           ? "\nevery proof was read back from the journal; the whole chain: tranche "
+                             "audit verify\n"
+                           : "\nNOT COMPLETE: a proof is missing\n");
+             }});
+  });
+}
+
+}  // namespace
+
+void add_health_commands(CLI::App& root, Program& program) {
+  add_health(root, program);
+  add_repair(root, program);
+  add_receipts(root, program);
+}
+
+}  // namespace tranche::cli

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/device_life.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "engine/decide.hpp"
+#include "engine/health_steps.hpp"
+#include "engine/schedule.hpp"
+
+namespace tranche::engine {
+namespace {
+
+using policy::LifecycleEvent;
+
+constexpr Duration kDrainGrace = std::chrono::seconds(30);  // As revoked leases have it by default.
+
+policy::DeviceLife life_of(const Device& device) {
+  return {.state = device.state,
+          .tested = device.record.tested,
+          .scrubbed = device.record.scrubbed,
+          .resets = device.record.resets,
+          .probation = device.record.probation};
+}
+
+// Orders and repairs of one decision are numbered after those that stand in its events already.
+template <class E>
+std::uint64_t count_of(const Events& events) {
+  return static_cast<std::uint64_t>(std::count_if(
+      events.begin(), events.end(), [](const Event& one) { return std::holds_alternative<E>(one); }));
+}
+
+}  // namespace
+
+DeviceSteps::DeviceSteps(const State& state, const Device& device)
+    : state_(state), id_(device.id), life_(life_of(device)) {}
+
+DeviceSteps::DeviceSteps(const State& state, DeviceId fresh, NodeId) : state_(state), id_(fresh) {}
+
+bool DeviceSteps::advance(LifecycleEvent event, const Cause& cause, Events& events) {
+  const auto after = policy::advance(life_, event);
+  if (!after) return false;
+  events.emplace_back(DeviceStateChanged{.id = id_,
+                                         .before = life_.state,
+                                         .after = after->state,
+                                         .reason = cause.reason,
+                                         .tested = after->tested,
+                                         .scrubbed = after->scrubbed,
+                                         .resets = after->resets,
+                                         .probation = after->probation,
+                                         .signal = cause.signal,
+                                         .table_version = cause.table_version,
+                                         .actor = cause.actor});
+  life_ = *after;
+  return true;
+}
+
+void DeviceSteps::order(DeviceTask task, TestLevel level, Events& events, std::uint8_t tries) {
+  events.emplace_back(
+      DeviceOrdered{id_, state_.health.next_order + count_of<DeviceOrdered>(events), task, level, tries});
+}
+
+void DeviceSteps::open_repair(const std::string& reason, Events& events) {
+  for (const auto& [id, repair] : state_.repairs) {
+    const bool open = repair.state == RepairState::kOpen || repair.state == RepairState::kAccepted;
+    if (repair.device == id_ && open) return;  // One at a time.
+  }
+  events.emplace_back(RepairOpened{state_.health.next_repair + count_of<RepairOpened>(events), id_, reason});
+}
+
+std::vector<const Lease*> leases_on(const State& state, const Device& device, LeaseId without) {
+  std::vector<const Lease*> out;
+  for (const LeaseId id : state.index.capacity->leases_on(device.node)) {
+    const Lease& lease = state.leases.at(id);
+    const bool here = std::any_of(lease.slices.begin(), lease.slices.end(), [&](const Slice& slice) {
+      return slice.device == device.id;
+    });
+    if (here && lease.live() && id != without) out.push_back(&lease);
+  }
+  return out;
+}
+
+bool is_idle(const State& state, const Device& device, LeaseId without) {
+  for (const LeaseId id : state.index.capacity->leases_on(device.node)) {
+    const Lease& lease = state.leases.at(id);
+    if (id == without || !lease.holds_slices()) continue;
+    for (const Slice& slice : lease.slices)
+      if (slice.device == device.id) return false;
+  }
+  return true;
+}
+
+std::string health_words(const State& state, const Device& device) {
+  const auto because = [&](std::string words) {
+    return device.reason.empty() ? words : words + ": " + device.reason;
+  };
+  const bool simulated = device.facts.simulated;
+  switch (device.state) {
+    case DeviceState::kNew:
+    case DeviceState::kAccepting:
+      return "being tested before first use";
+    case DeviceState::kHealthy:
+      return simulated ? "healthy (simulated: nothing was tested)" : "healthy";
+    case DeviceState::kScrubbing:
+      return "preparing: being wiped and tested";
+    case DeviceState::kSuspect:
+      return because("degraded, being watched");
+    case DeviceState::kDraining: {
+      std::string words = "draining";
+      Instant ends{};
+      for (const Lease* lease : leases_on(state, device))
+        ends = std::max(ends, lease->revoked ? device.since + kDrainGrace : expected_end(state, *lease));
+      if (ends != Instant{} && ends < Instant::max()) append_text(words += ", ends ", ends);
+      return because(words);
+    }
+    case DeviceState::kQuarantined:
+      return because("out of service");
+    case DeviceState::kResetting:
+      return "repairing: reset " + std::to_string(device.record.resets) + " of " +
+             std::to_string(policy::kResetsMax);
+    case DeviceState::kValidating:
+      return "testing the repair";
+    case DeviceState::kProbation:
+      return "back, on probation: takes work that may be stopped";
+    case DeviceState::kInRepair: {
+      std::string words = "hardware repair";
+      for (const auto& [id, repair] : state.repairs) {
+        if (repair.device != device.id || repair.state == RepairState::kReturned) continue;
+        if (!repair.ticket.empty()) words = "hardware repair, ticket " + repair.ticket;
+        if (repair.expected == Instant{}) continue;
+        words += ", expected ";
+        append_text(words, repair.expected);
+      }
+      return because(words);
+    }
+    case DeviceState::kMaintenance:
+      return because("planned maintenance");
+    case DeviceState::kRetired:
+      return "retired";
+    case DeviceState::kLost:
+      return because("unreachable");
+  }
+  return {};
+}
+
+void append_when_idle(const State& state, const Device& device, LeaseId without, Events& events) {
+  if (!leases_on(state, device, without).empty()) return;
+  const WhenIdle next = device.record.when_idle;
+  DeviceSteps steps(state, device);
+  const HealthPolicy& policy = state.health.policy;
+  if (device.state == DeviceState::kDraining) {
+    steps.advance(LifecycleEvent::kDrained, {.reason = device.reason}, events);
+  } else if (next == WhenIdle::kNothing || !is_idle(state, device, without)) {
+    return;
+  } else if (next == WhenIdle::kTest) {
+    const bool suspect = device.state == DeviceState::kSuspect;
+    if (steps.advance(suspect ? LifecycleEvent::kCleared : LifecycleEvent::kTenantLeft,
+                      {.reason = "free, and tested now: " + device.reason},
+                      events))
+      steps.order(DeviceTask::kAccept, policy.validation, events);
+    return;
+  } else {
+    if (!steps.advance(LifecycleEvent::kDrainOrdered, {.reason = device.reason}, events)) return;
+    steps.advance(LifecycleEvent::kDrained, {.reason = device.reason}, events);
+  }
+  mend(steps, next == WhenIdle::kNothing ? WhenIdle::kReset : next, device.reason, events);
+}
+
+void append_left(const State& state, const Lease& lease, Events& events) {
+  for (const Slice& slice : lease.slices) {
+    const Device* device = state.device(slice.device);
+    if (device == nullptr) continue;
+    if (device->state == DeviceState::kDraining || device->record.when_idle != WhenIdle::kNothing)
+      append_when_idle(state, *device, lease.id, events);
+  }
+}
+
+void append_health_due(const State& state, Instant at, Events& events) {
+  constexpr std::size_t kMost = 256;
+  const HealthPolicy& policy = state.health.policy;
+  std::size_t moved = 0;
+  for (const auto& [id, device] : state.devices) {
+    if (moved == kMost) return;
+    const bool suspect = device.state == DeviceState::kSuspect;
+    const bool probation = device.state == DeviceState::kProbation;
+    const bool waits = device.record.when_idle != WhenIdle::kNothing;
+    if (!suspect && !probation && !waits && device.state != DeviceState::kDraining) continue;
+    const std::size_t before = events.size();
+    if (waits || device.state == DeviceState::kDraining) append_when_idle(state, device, {}, events);
+    if (events.size() > before) {
+      ++moved;
+      continue;
+    }
+    const Instant last = device.record.signals.empty()
+                             ? device.since
+                             : std::max(device.since, device.record.signals.back().at);
+    if (at - last < (suspect ? policy.suspect_for : policy.probation_for) || (!suspect && !probation) ||
+        !is_idle(state, device))
+      continue;
+    DeviceSteps steps(state, device);
+    if (steps.advance(suspect ? LifecycleEvent::kCleared : LifecycleEvent::kProbationOver,
+                      {.reason = "no further signal"},
+                      events)) {
+      steps.order(DeviceTask::kAccept, TestLevel::kQuick, events);
+      ++moved;
+    }
+  }
+}
+
+}  // namespace tranche::engine

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// What nodes say of their devices, when they come and when they have done what was asked: found, tested,
+// wiped, reset.
+#include <algorithm>
+
+#include "engine/decide.hpp"
+#include "engine/health_steps.hpp"
+
+namespace tranche::engine {
+namespace {
+
+using policy::LifecycleEvent;
+using wire::Verdict;
+
+constexpr std::uint8_t kTriesMax =
+    2;  // "Could not run" is not "failed", but it is not a pass for ever either.
+
+bool ran(const wire::AcceptanceReceipt& receipt) {
+  return std::any_of(receipt.tests.begin(), receipt.tests.end(), [](const wire::TestOutcome& test) {
+    return test.verdict != Verdict::kUnknown;
+  });
+}
+
+std::string finding_of(const wire::AcceptanceReceipt& receipt) {
+  for (const Verdict wanted : {Verdict::kCritical, Verdict::kUnknown, Verdict::kWarning}) {
+    for (const wire::TestOutcome& test : receipt.tests)
+      if (test.verdict == wanted) return test.name + (test.detail.empty() ? "" : ": " + test.detail);
+  }
+  return "passed";
+}
+
+template <class Receipt>
+const Receipt* receipt_for(const std::vector<Receipt>& receipts, DeviceId device) {
+  for (const Receipt& one : receipts) {
+    if constexpr (requires { one.lease; }) {
+      if (one.lease != LeaseId{}) continue;  // Of a lease, not of the device as a whole.
+    }
+    if (one.device == device) return &one;
+  }
+  return nullptr;
+}
+
+class Answer {
+ public:
+  Answer(const State& state,
+         const Device& device,
+         const wire::Receipts& receipts,
+         const wire::DeviceOutcome& outcome)
+      : state_(state),
+        device_(device),
+        outcome_(outcome),
+        test_(receipt_for(receipts.acceptances, device.id)),
+        scrub_(receipt_for(receipts.scrubs, device.id)),
+        steps_(state, device) {}
+
+  void take(Events& events) {
+    if (outcome_.task == DeviceTask::kReset) return take_reset(events);
+    if (outcome_.task == DeviceTask::kTest) return;  // Kept as evidence; only an acceptance moves it on.
+    const bool waits = is_tested() || steps_.state() == DeviceState::kScrubbing;
+    if (!waits) return;
+    if (test_ == nullptr || !ran(*test_)) return take_silence(events);
+    const bool passed = test_->verdict != Verdict::kCritical;
+    const Cause cause{.reason = finding_of(*test_), .table_version = test_->table_version};
+    if (!passed) return give_up(LifecycleEvent::kTestFailed, cause, events);
+    if (is_tested()) steps_.advance(LifecycleEvent::kTestPassed, cause, events);
+    if (scrub_ == nullptr || !wire::is_clean(*scrub_)) {
+      return give_up(LifecycleEvent::kScrubFailed,
+                     {.reason = scrub_ == nullptr ? "its memory was not wiped"
+                                                  : "its memory could not be wiped: " + scrub_->method},
+                     events);
+    }
+    steps_.advance(LifecycleEvent::kScrubVerified, cause, events);
+    steps_.advance(LifecycleEvent::kTestPassed, cause, events);
+  }
+
+ private:
+  [[nodiscard]] bool is_tested() const {
+    return steps_.state() == DeviceState::kAccepting || steps_.state() == DeviceState::kValidating;
+  }
+
+  void give_up(LifecycleEvent event, const Cause& cause, Events& events) {
+    if (steps_.advance(event, cause, events)) steps_.open_repair(cause.reason, events);
+  }
+
+  void take_silence(Events& events) {
+    const std::string why = test_ != nullptr ? finding_of(*test_) : outcome_.message;
+    if (device_.record.tries + 1 < kTriesMax) {
+      steps_.order(
+          outcome_.task, device_.record.level, events, static_cast<std::uint8_t>(device_.record.tries + 1));
+      return;
+    }
+    give_up(LifecycleEvent::kTestFailed, {.reason = "it cannot be tested: " + why}, events);
+  }
+
+  void take_reset(Events& events) {
+    if (steps_.state() != DeviceState::kResetting) return;
+    if (outcome_.done) {
+      steps_.advance(LifecycleEvent::kResetDone, {.reason = "reset"}, events);
+      steps_.order(DeviceTask::kAccept, state_.health.policy.validation, events);
+      return;
+    }
+    const std::string reason = "it could not be reset: " + outcome_.message;
+    steps_.advance(LifecycleEvent::kResetFailed, {.reason = reason}, events);
+    if (steps_.state() == DeviceState::kQuarantined) {
+      mend(steps_, WhenIdle::kReset, reason, events);
+    } else {
+      steps_.open_repair(reason, events);
+    }
+  }
+
+  const State& state_;
+  const Device& device_;
+  const wire::DeviceOutcome& outcome_;
+  const wire::AcceptanceReceipt* test_;
+  const wire::ScrubReceipt* scrub_;
+  DeviceSteps steps_;
+};
+
+// Nothing of a simulated device can be tested, and everything shows that.
+void accept_simulated(DeviceSteps& steps, Events& events) {
+  const Cause cause{.reason = "SIMULATED: nothing was tested or wiped"};
+  for (const LifecycleEvent event : {LifecycleEvent::kAcceptanceBegins,
+                                     LifecycleEvent::kTestPassed,
+                                     LifecycleEvent::kScrubVerified,
+                                     LifecycleEvent::kTestPassed})
+    steps.advance(event, cause, events);
+}
+
+}  // namespace
+
+void append_receipt_steps(
+    const State& state, const Node& node, const wire::Receipts& receipts, Instant at, Events& events) {
+  for (const wire::DeviceOutcome& outcome : receipts.outcomes) {
+    const Device* device = state.device(outcome.device);
+    if (device == nullptr || device->node != node.id || device->record.order != outcome.order) continue;
+    Answer(state, *device, receipts, outcome).take(events);
+  }
+  for (const wire::ScrubReceipt& scrub : receipts.scrubs) {
+    const Device* device = state.device(scrub.device);
+    if (scrub.lease == LeaseId{} || scrub.nonzero_bytes == 0 || device == nullptr || device->node != node.id)
+      continue;
+    withdraw(state,
+             *device,
+             {.next = WhenIdle::kQuarantine,
+              .cause = {.reason = std::to_string(scrub.nonzero_bytes) + " bytes were left after a wipe",
+                        .signal = "test 3"},
+              .jobs = EndReason::kNone},
+             at,
+             events);
+  }
+}
+
+void append_hello_steps(const State& state,
+                        const Node& node,
+                        bool simulated,
+                        const std::vector<ReportedDevice>& reported,
+                        Events& events) {
+  const HealthPolicy& policy = state.health.policy;
+  for (const ReportedDevice& one : reported) {
+    const Device* known = state.device(one.id);
+    if (known != nullptr && known->state != DeviceState::kNew && known->state != DeviceState::kLost) continue;
+    DeviceSteps steps = known == nullptr ? DeviceSteps(state, one.id, node.id) : DeviceSteps(state, *known);
+    if (steps.state() == DeviceState::kNew && simulated) {
+      accept_simulated(steps, events);
+    } else if (steps.state() == DeviceState::kNew) {
+      steps.advance(LifecycleEvent::kAcceptanceBegins, {.reason = "found by its node"}, events);
+      steps.order(DeviceTask::kAccept, policy.acceptance, events);
+    } else if (simulated) {
+      steps.advance(LifecycleEvent::kAgentBack, {.reason = "its node found it again"}, events);
+      for (const LifecycleEvent event :
+           {LifecycleEvent::kTestPassed, LifecycleEvent::kScrubVerified, LifecycleEvent::kTestPassed})
+        steps.advance(event, {.reason = "SIMULATED: nothing was tested or wiped"}, events);
+    } else {
+      steps.advance(LifecycleEvent::kAgentBack, {.reason = "its node found it again"}, events);
+      steps.order(DeviceTask::kAccept, policy.rejoined, events);
+    }
+  }
+  for (const DeviceId id : node.devices) {
+    const bool there = std::any_of(
+        reported.begin(), reported.end(), [&](const ReportedDevice& one) { return one.id == id; });
+    const Device& device = state.devices.at(id);
+    if (there || device.state == DeviceState::kLost) continue;
+    DeviceSteps steps(state, device);
+    steps.advance(LifecycleEvent::kAgentSilent, {.reason = "its node no longer finds it"}, events);
+  }
+}
+
+}  // namespace tranche::engine

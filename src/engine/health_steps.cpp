@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/health_steps.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "engine/attempt.hpp"
+#include "engine/decide.hpp"
+
+namespace tranche::engine {
+namespace {
+
+using policy::HealthAction;
+using policy::JobFate;
+using policy::LifecycleEvent;
+
+constexpr Duration kWeek = std::chrono::hours(24 * 7);
+constexpr Duration kDay = std::chrono::hours(24);
+constexpr Duration kOurKill = std::chrono::seconds(10);
+
+policy::HealthHistory history_of(const State& state,
+                                 const Device& device,
+                                 const wire::HealthSignal& signal,
+                                 Instant at) {
+  policy::HealthHistory history;
+  std::set<PartyId> tenants;
+  for (const SeenSignal& seen : device.record.signals) {
+    if (seen.source == "ecc" && seen.code == 4) history.remap_failed = true;
+    if (seen.source != signal.source || seen.code != signal.code) continue;
+    if (at - seen.at <= kWeek) ++history.same_signal;
+    if (at - seen.at <= kDay) tenants.insert(seen.tenants.begin(), seen.tenants.end());
+  }
+  for (const LeaseId id : state.index.capacity->leases_on(device.node)) {
+    const Lease& lease = state.leases.at(id);
+    for (const Slice& slice : lease.slices) {
+      if (slice.device != device.id) continue;
+      if (lease.live()) tenants.insert(lease.tenant);
+      if (lease.revoked || (lease.ended != Instant{} && at - lease.ended <= kOurKill))
+        history.after_our_kill = true;
+    }
+  }
+  history.tenants_hit = static_cast<std::uint32_t>(tenants.size());
+  history.remediations = static_cast<std::uint32_t>(
+      std::count_if(device.record.remediations.begin(), device.record.remediations.end(), [&](Instant when) {
+        return at - when <= kWeek;
+      }));
+  return history;
+}
+
+// How many nodes lost a device by themselves lately, this one included.
+std::uint32_t departing_nodes(const State& state, NodeId node, Instant at, const Events& events) {
+  std::set<NodeId> nodes{node};
+  for (const Departure& one : state.health.departures)
+    if (at - one.at <= state.health.policy.breaker_window) nodes.insert(one.node);
+  for (const Event& event : events) {
+    const auto* changed = std::get_if<DeviceStateChanged>(&event);
+    if (changed == nullptr || changed->after != DeviceState::kDraining) continue;
+    if (const Device* device = state.device(changed->id)) nodes.insert(device->node);
+  }
+  return static_cast<std::uint32_t>(nodes.size());
+}
+
+bool breaker_holds(const State& state, NodeId node, Instant at, Events& events) {
+  if (state.health.breaker_open) return true;
+  for (const Event& event : events)
+    if (std::holds_alternative<BreakerChanged>(event)) return true;
+  const HealthPolicy& policy = state.health.policy;
+  std::uint32_t fleet = 0;
+  for (const auto& [id, one] : state.nodes) fleet += one.state != NodeState::kRetired;
+  const std::uint32_t most = std::max(policy.breaker_nodes, fleet * policy.breaker_percent / 100);
+  const std::uint32_t leaving = departing_nodes(state, node, at, events);
+  if (leaving <= most) return false;
+  events.emplace_back(BreakerChanged{true,
+                                     leaving,
+                                     std::to_string(leaving) + " of " + std::to_string(fleet) +
+                                         " nodes lost a device at once: nothing more is drained by itself"});
+  return true;
+}
+
+Withdrawal withdrawal_of(const policy::HealthDecision& decision,
+                         const wire::HealthSignal& signal,
+                         Instant at,
+                         WhenIdle next) {
+  Withdrawal out{.next = next,
+                 .cause = {.reason = decision.reason,
+                           .signal = signal.source + " " + std::to_string(signal.code),
+                           .table_version = decision.table_version},
+                 .fault = std::min(signal.at == Instant{} ? at : signal.at, at)};
+  if (decision.jobs == JobFate::kKept || decision.jobs == JobFate::kFailed) out.jobs = EndReason::kNone;
+  if (decision.jobs == JobFate::kNodeInterrupted) out.jobs = EndReason::kNodeFault;
+  if (decision.bill == policy::FaultBill::kCharged || decision.bill == policy::FaultBill::kNone)
+    out.fault = {};
+  out.since_checkpoint = decision.bill == policy::FaultBill::kNotSinceCheckpoint;
+  return out;
+}
+
+void interrupt(const State& state, const Lease& lease, const Withdrawal& why, Events& events) {
+  // One that was asked to end for another reason, and is saving its work, is hit all the same.
+  if (lease.revoked && is_platform_fault(lease.revoke_reason)) return;
+  LeaseRevoked revoked =
+      revocation(state, lease, why.jobs, "its device is taken out of service: " + why.cause.reason, JobId{});
+  revoked.fault = why.since_checkpoint ? std::max(lease.checkpoint, lease.started) : why.fault;
+  events.emplace_back(std::move(revoked));
+}
+
+// All members of a gang end with the one that was hit; that follows when it ends.
+void interrupt_all(
+    const State& state, const Device& device, const Withdrawal& why, bool gangs, Events& events) {
+  for (const Lease* lease : leases_on(state, device)) {
+    const Job* job = state.job(lease->job);
+    const bool gang = job != nullptr && job->ask.instances > 1;
+    if (!gangs || gang) interrupt(state, *lease, why, events);
+  }
+}
+
+}  // namespace
+
+void mend(DeviceSteps& steps, WhenIdle next, const std::string& reason, Events& events) {
+  if (next == WhenIdle::kReset && steps.advance(LifecycleEvent::kResetOrdered, {.reason = reason}, events)) {
+    steps.order(DeviceTask::kReset, TestLevel::kQuick, events);
+    return;
+  }
+  if (next == WhenIdle::kRepair || next == WhenIdle::kReset)
+    steps.advance(LifecycleEvent::kRepairOrdered, {.reason = reason}, events);
+  steps.open_repair(reason, events);
+}
+
+bool withdraw(const State& state, const Device& device, const Withdrawal& why, Instant at, Events& events) {
+  DeviceSteps steps(state, device);
+  if (why.automatic && breaker_holds(state, device.node, at, events)) {
+    Cause kept = why.cause;
+    kept.reason += "; the breaker is open, so what runs may stay";
+    steps.advance(LifecycleEvent::kSuspected, kept, events);
+    return false;
+  }
+  const bool out_already = device.state == DeviceState::kDraining;
+  if (!out_already && !steps.advance(LifecycleEvent::kDrainOrdered, why.cause, events)) return false;
+  events.emplace_back(DeviceMarked{device.id, why.next, device.record.dedicated_only, why.automatic});
+  if (why.jobs != EndReason::kNone) interrupt_all(state, device, why, false, events);
+  if (!leases_on(state, device).empty()) return true;
+  steps.advance(LifecycleEvent::kDrained, why.cause, events);
+  mend(steps, why.next, why.cause.reason, events);
+  return true;
+}
+
+const policy::HealthTable& table_for(const State& state, const Device& device) {
+  const policy::HealthTable& builtin = policy::health_table(device.facts.vendor);
+  for (const policy::HealthTable& table : state.health.policy.tables)
+    if (table.family == builtin.family) return table;
+  return builtin;
+}
+
+void append_signal_steps(const State& state,
+                         const Envelope& envelope,
+                         const Node& node,
+                         const Device& device,
+                         const wire::HealthSignal& signal,
+                         Events& events) {
+  const policy::HealthHistory history = history_of(state, device, signal, envelope.at);
+  const auto decision = policy::decide_health(table_for(state, device), signal, history);
+  auto& seen = std::get<HealthSignalled>(events.back());
+  seen.action = decision.action;
+  seen.table_version = decision.table_version;
+  seen.tell_tenant = decision.tell_tenant;
+  for (const Lease* lease : leases_on(state, device)) seen.tenants.push_back(lease->tenant);
+  const auto out = [&](WhenIdle next) { return withdrawal_of(decision, signal, envelope.at, next); };
+  const Cause cause = out(WhenIdle::kNothing).cause;
+  DeviceSteps steps(state, device);
+  const auto later = [&](WhenIdle next) {
+    events.emplace_back(DeviceMarked{device.id, next, device.record.dedicated_only, false});
+    // What its jobs lost is not theirs to pay, though the device goes on for others.
+    if (decision.jobs == JobFate::kInterrupted) interrupt_all(state, device, out(next), false, events);
+    if (is_idle(state, device)) {
+      Device marked = device;
+      marked.record.when_idle = next;
+      marked.state = steps.state();
+      marked.reason = decision.reason;
+      append_when_idle(state, marked, {}, events);
+    }
+  };
+  switch (decision.action) {
+    case HealthAction::kIgnore:
+    case HealthAction::kNote:
+    case HealthAction::kDirective:
+      return;
+    case HealthAction::kResetWhenIdle:
+      return later(WhenIdle::kReset);
+    case HealthAction::kTestWhenIdle:
+      steps.advance(LifecycleEvent::kSuspected, cause, events);
+      if (steps.state() == DeviceState::kSuspect) later(WhenIdle::kTest);
+      return;
+    case HealthAction::kSuspect:
+      steps.advance(LifecycleEvent::kSuspected, cause, events);
+      return;
+    case HealthAction::kDedicatedOnly:
+      events.emplace_back(DeviceMarked{device.id, device.record.when_idle, true, false});
+      return;
+    case HealthAction::kLeaveGangs:
+      steps.advance(LifecycleEvent::kSuspected, cause, events);
+      interrupt_all(state, device, out(WhenIdle::kNothing), true, events);
+      return;
+    case HealthAction::kDrainAndReset:
+      withdraw(state, device, out(WhenIdle::kReset), envelope.at, events);
+      return;
+    case HealthAction::kDrainNode:
+      for (const DeviceId id : node.devices)
+        withdraw(state, state.devices.at(id), out(WhenIdle::kQuarantine), envelope.at, events);
+      return;
+    case HealthAction::kQuarantine:
+      withdraw(state, device, out(WhenIdle::kQuarantine), envelope.at, events);
+      return;
+    case HealthAction::kRepair:
+      withdraw(state, device, out(WhenIdle::kRepair), envelope.at, events);
+      return;
+    case HealthAction::kLost:
+      if (steps.advance(LifecycleEvent::kAgentSilent, cause, events))
+        interrupt_all(state, device, out(WhenIdle::kNothing), false, events);
+      return;
+  }
+}
+
+}  // namespace tranche::engine

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a job would cost, and whether that is covered, before it has a lease.
+#include <algorithm>
+#include <set>
+
+#include "base/text.hpp"
+#include "engine/lease_meter.hpp"
+#include "engine/spend.hpp"
+
+namespace tranche::engine {
+namespace {
+
+// Every kind of place it could land on, as a plan of the whole job.
+std::vector<MeterPlan> possible_plans(
+    const State& state, PartyId owner, JobId job, const Ask& ask, Admission admission) {
+  const bool whole = ask.isolation != Isolation::kSoft && ask.profile.empty();
+  const MeterPlan base{.job = job,
+                       .party = owner,
+                       .model = ask.model,
+                       .shape = ask.profile,
+                       .isolation = ask.isolation,
+                       .workload = ask.kind,
+                       .priority = ask.priority,
+                       .on_demand = admission == Admission::kOnDemand,
+                       .milli = whole ? std::int64_t{ask.instances} * 1000 : ask.gpu_milli(),
+                       .ahead = state.settings.hold_ahead};
+  std::set<std::pair<std::string, std::string>> seen;
+  std::vector<MeterPlan> plans;
+  for (const auto& [id, device] : state.devices) {
+    const Node& node = state.nodes.at(device.node);
+    if (node.simulated != ask.simulated || node.state == NodeState::kRetired) continue;
+    if (!ask.model.empty() && !is_model(device.facts.model, ask.model)) continue;
+    if (!seen.emplace(device.facts.model, node.site).second) continue;
+    plans.push_back(base);
+    plans.back().model = device.facts.model;
+    plans.back().region = node.site;
+  }
+  if (plans.empty()) plans.push_back(base);
+  return plans;
+}
+
+Duration first_hold(const MeterPlan& plan, const Ask& ask) {
+  return ask.time == Duration{} ? plan.ahead : std::min(plan.ahead, ask.time);
+}
+
+}  // namespace
+
+wire::JobPrice job_price(const State& state, PartyId owner, const Ask& ask, Admission admission, Instant at) {
+  wire::JobPrice out{.currency = state.settings.currency};
+  if (ask.instances == 0) {
+    out.most = Money{};
+    out.most_because = "jobs without a device are free";
+    return out;
+  }
+  Money longest{};
+  for (const MeterPlan& plan : possible_plans(state, owner, JobId{}, ask, admission)) {
+    const Money hourly = most_for(state, plan, at, std::chrono::hours(1));
+    longest = std::max(longest, most_for(state, plan, at, ask.time));
+    if (hourly < out.hourly || (hourly == out.hourly && !out.rule.empty())) continue;
+    const auto price = price_in_force(state, price_query(state, plan), at);
+    out.rule = price ? price->rule.name : "";
+    out.hourly = hourly;
+    out.set_aside = most_for(state, plan, at, first_hold(plan, ask));
+  }
+  if (state.prices.empty() && out.hourly == Money{}) {
+    out.most = Money{};
+    out.most_because = "there is no price list";
+    return out;
+  }
+  if (ask.time > Duration{}) {
+    out.most = longest;
+    out.most_because = "time limit " + text(ask.time);
+  }
+  if (ask.spend > Money{} && (!out.most || ask.spend < *out.most)) {
+    out.most = ask.spend;
+    out.most_because = "spend limit of the job";
+  }
+  return out;
+}
+
+std::optional<Refusal> funding_problem(const State& state,
+                                       PartyId owner,
+                                       JobId job,
+                                       const Ask& ask,
+                                       Admission admission,
+                                       Money over_quota,
+                                       Instant at) {
+  const bool priced = !state.prices.empty() || admission == Admission::kOnDemand;
+  if (ask.instances == 0 || !priced) return std::nullopt;
+  const PartyId payer = payer_of(state, owner);
+  const AccountId account = paying_account(state, payer);
+  const Pledges pledges(state);
+  std::optional<Refusal> first;
+  for (const MeterPlan& plan : possible_plans(state, owner, job, ask, admission)) {
+    Money needed = most_for(state, plan, at, first_hold(plan, ask));
+    if (ask.spend > Money{}) needed = std::min(needed, ask.spend);
+    // What admission would set aside for it is its own, and was checked against the tree there.
+    const Money tree{std::max<std::int64_t>(needed.micros - over_quota.micros, 0)};
+    auto problem = pledges.problem(account, owner, job, tree);
+    if (!problem && is_bounded(account.kind()) && needed > available(state.ledger, account))
+      problem = not_covered(state, account, needed);
+    if (!problem) return std::nullopt;
+    if (!first) first = std::move(problem);
+  }
+  return first;
+}
+
+}  // namespace tranche::engine

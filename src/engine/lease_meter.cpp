@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/lease_meter.hpp"
+
+#include <algorithm>
+
+#include "engine/attempt.hpp"
+#include "engine/spend.hpp"
+
+namespace tranche::engine {
+namespace {
+
+constexpr std::int64_t kUnbounded = INT64_MAX / 4;
+
+std::int64_t milli_of(const std::vector<Slice>& slices) {
+  std::int64_t sum = 0;
+  for (const Slice& slice : slices) sum += slice.milli;
+  return sum;
+}
+
+// All records of a lease in one report as one: a lease on four devices is charged once for its time.
+wire::MeterRecord merged(const wire::MeterRecord& a, const wire::MeterRecord& b) {
+  wire::MeterRecord out = a;
+  out.sequence = std::max(a.sequence, b.sequence);
+  out.from = std::min(a.from, b.from);
+  out.to = std::max(a.to, b.to);
+  out.device_nanoseconds += b.device_nanoseconds;
+  out.vram_byte_seconds += b.vram_byte_seconds;
+  for (const auto& [unit, count] : b.units) out.units[unit] += count;
+  return out;
+}
+
+void append_spend_stop(const State& state, const Job& job, const std::string& message, Events& events) {
+  for (const LeaseId id : job.leases) {
+    const Lease& lease = state.leases.at(id);
+    if (lease.live() && !lease.revoked)
+      events.emplace_back(revocation(state, lease, EndReason::kSpendLimit, message, JobId{}));
+  }
+}
+
+}  // namespace
+
+Money Pledges::pledged_by(PartyId party) const {
+  const auto found = parties_.find(party);
+  return found == parties_.end() ? Money{} : found->second;
+}
+
+// What the job's own spend limit leaves; without one, no bound.
+Money Pledges::job_room(JobId id) const {
+  const Job* job = state_->job(id);
+  if (job == nullptr || job->ask.spend == Money{}) return {kUnbounded};
+  std::int64_t left = job->ask.spend.micros - job->charged.micros;
+  for (const LeaseId lease : job->leases) {
+    const auto meter = state_->meters.find(lease);
+    if (meter != state_->meters.end()) left -= meter->second.held.micros;
+  }
+  if (const auto taken = jobs_.find(id); taken != jobs_.end()) left -= taken->second.micros;
+  return {std::max<std::int64_t>(left, 0)};
+}
+
+Money Pledges::room(AccountId account, PartyId party, JobId id) const {
+  std::int64_t room = job_room(id).micros;
+  if (is_bounded(account.kind())) {
+    const auto taken = accounts_.find(account);
+    const std::int64_t pledged = taken == accounts_.end() ? 0 : taken->second.micros;
+    room = std::min(room, available(state_->ledger, account).micros - pledged);
+  }
+  const Job* job = state_->job(id);
+  const Int128 pot = job == nullptr ? 0 : Int128{job->hold.micros};  // Reserved for this very job.
+  for (const Party* at = state_->party(party); at != nullptr; at = state_->party(at->parent)) {
+    if (!at->quota.spend) continue;
+    const Int128 left = Int128{at->quota.spend->micros} - at->usage.spend_reserved.micros -
+                        spent(*state_, at->id, state_->now).micros - pledged_by(at->id).micros + pot;
+    room = static_cast<std::int64_t>(std::min<Int128>(room, left));
+  }
+  return {std::max<std::int64_t>(room, 0)};
+}
+
+std::optional<Refusal> Pledges::problem(AccountId account, PartyId party, JobId id, Money amount) const {
+  if (amount <= room(account, party, id)) return std::nullopt;
+  if (auto refusal = spend_problem(*state_, party, amount)) return refusal;
+  return not_covered(*state_, account, amount);
+}
+
+void Pledges::take(AccountId account, PartyId party, JobId job, Money amount) {
+  accounts_[account].micros += amount.micros;
+  jobs_[job].micros += amount.micros;
+  for (const Party* at = state_->party(party); at != nullptr; at = state_->party(at->parent))
+    parties_[at->id].micros += amount.micros;
+}
+
+AccountId paying_account(const State& state, PartyId payer) {
+  const AccountId credit = credit_account(state, payer);
+  if (find_account(state.ledger, credit) != nullptr) return credit;
+  return AccountId::make(payer, AccountKind::kReceivable, credit.currency());
+}
+
+PriceQuery price_query(const State& state, const MeterPlan& plan) {
+  PriceQuery query{.model = plan.model,
+                   .shape = plan.shape,
+                   .region = plan.region,
+                   .isolation = plan.isolation,
+                   .priority = plan.priority,
+                   .parties = {},
+                   .on_demand = plan.on_demand};
+  for (const Party* at = state.party(plan.party); at != nullptr; at = state.party(at->parent))
+    query.parties.push_back(at->id);
+  return query;
+}
+
+std::optional<PriceInForce> price_in_force(const State& state, const PriceQuery& query, Instant at) {
+  auto price = price_at(state.prices, query, at);
+  const bool named = price && price->rule.on_demand.value_or(false);
+  if (!query.on_demand || named || state.settings.on_demand_gpu_hour == Money{}) return price;
+  PriceInForce rate{.until = price ? price->until : Instant::max()};
+  rate.rule.name = "on demand";
+  rate.rule.gpu_hour = state.settings.on_demand_gpu_hour;
+  return rate;
+}
+
+Money most_for(const State& state, const MeterPlan& plan, Instant from, Duration ahead) {
+  const PriceQuery query = price_query(state, plan);
+  Money total{};
+  for (Instant at = from; at < from + ahead;) {
+    const auto price = price_in_force(state, query, at);
+    if (!price) return total;
+    const Duration length = std::min(price->until, from + ahead) - at;
+    const auto busy =
+        static_cast<std::int64_t>(std::min<Int128>(Int128{plan.milli} * length.count(), INT64_MAX));
+    total.micros += charge(price->rule, plan.milli, length, busy, kChargeUnit - 1).amount.micros;
+    at += length;
+  }
+  return total;
+}
+
+Duration ahead_of(const State& state, const MeterPlan& plan, Instant at) {
+  const Job* job = state.job(plan.job);
+  const Lease* lease = state.lease(plan.lease);
+  if (job == nullptr || job->ask.time == Duration{}) return plan.ahead;
+  const Instant began = lease == nullptr || lease->started == Instant{} ? at : lease->started;
+  return std::clamp(began + job->ask.time - at, Duration{}, plan.ahead);
+}
+
+MeterPlan meter_plan(const State& state, const Job& job, const LeaseGranted& granted) {
+  MeterPlan plan{.lease = granted.id,
+                 .job = job.id,
+                 .party = job.owner,
+                 .shape = job.ask.profile,
+                 .isolation = granted.isolation,
+                 .workload = job.ask.kind,
+                 .priority = job.ask.priority,
+                 .on_demand = job.admission == Admission::kOnDemand,
+                 .milli = milli_of(granted.slices),
+                 .ahead = state.settings.hold_ahead};
+  if (!granted.slices.empty()) plan.model = state.devices.at(granted.slices.front().device).facts.model;
+  if (const Node* node = state.node(granted.node)) plan.region = node->site;
+  return plan;
+}
+
+Result<MeterOpened, Refusal> meter_for(const State& state,
+                                       const MeterPlan& plan,
+                                       Instant at,
+                                       const Pledges& pledges) {
+  const PartyId payer = payer_of(state, plan.party);
+  const AccountId account = paying_account(state, payer);
+  Money held = most_for(state, plan, at, ahead_of(state, plan, at));
+  // A job with a spend limit of its own is stopped by it in time, so it may start with less than an hour's.
+  const Job* job = state.job(plan.job);
+  if (job != nullptr && job->ask.spend > Money{}) {
+    const Money room = pledges.room(account, plan.party, plan.job);
+    const Money least = most_for(state, plan, at, kSpendGrace * 2);
+    if (room < held && room >= least && room.micros <= job->ask.spend.micros) held = room;
+  }
+  if (held > Money{}) {
+    if (auto refusal = pledges.problem(account, plan.party, plan.job, held)) return refuse(*refusal);
+  }
+  return MeterOpened{plan.party, plan, payer, held, account};
+}
+
+void append_charges(const State& state,
+                    Instant now,
+                    const std::vector<wire::MeterRecord>& records,
+                    Events& events) {
+  std::map<LeaseId, wire::MeterRecord> by_lease;
+  for (const wire::MeterRecord& record : records) {
+    const auto meter = state.meters.find(record.lease);
+    if (meter == state.meters.end() || record.sequence <= meter->second.sequence) continue;
+    const auto [at, fresh] = by_lease.emplace(record.lease, record);
+    if (!fresh) at->second = merged(at->second, record);
+  }
+  Pledges pledges(state);
+  for (const auto& [id, record] : by_lease) {
+    const std::size_t before = events.size();
+    append_charge(state, now, record, pledges, events);
+    if (events.size() == before) continue;
+    const auto& charged = std::get<Charged>(events[before]);
+    const Job* job = state.job(charged.job);
+    if (!charged.exhausted || job == nullptr) continue;
+    const std::int64_t total = job->charged.micros + charged.amount.micros + charged.held.micros;
+    const bool own = job->ask.spend > Money{} && total >= job->ask.spend.micros;
+    append_spend_stop(state,
+                      *job,
+                      own ? "the job's own spend limit is used up"
+                          : "nothing covers more of it: the budget or credit of " +
+                                path_of(state, state.meters.at(id).payer) + " is used up",
+                      events);
+  }
+}
+
+void append_meter_end(
+    const State& state, Instant now, const Lease& lease, const wire::LeaseReport& report, Events& events) {
+  const auto found = state.meters.find(lease.id);
+  if (found == state.meters.end()) return;
+  const Meter& meter = found->second;
+  const bool fault = is_platform_fault(report.reason);
+  const Instant end = std::min(report.at, now);
+  if (fault || lease.started == Instant{} || end <= meter.metered_to) {
+    const Instant since = lease.fault != Instant{} ? lease.fault : end;
+    events.emplace_back(meter_closed(state, meter, fault ? since : Instant{}));
+    return;
+  }
+  // What no record covers, such as the moments after the last one.
+  Pledges pledges(state);
+  append_charge(state,
+                now,
+                {.lease = lease.id,
+                 .epoch = meter.epoch,
+                 .sequence = meter.sequence + 1,
+                 .device = lease.slices.empty() ? DeviceId{} : lease.slices.front().device,
+                 .from = meter.metered_to,
+                 .to = end},
+                pledges,
+                events);
+  Meter last = meter;
+  for (const Event& event : events) {
+    const auto* charged = std::get_if<Charged>(&event);
+    if (charged != nullptr && charged->lease == lease.id) last.held = charged->held;
+  }
+  events.emplace_back(meter_closed(state, last, Instant{}));
+}
+
+Money draw_admission_hold(State& state, JobId id, Money amount) {
+  const auto job = state.jobs.find(id);
+  if (job == state.jobs.end() || amount <= Money{}) return {};
+  const Money drawn = std::min(job->second.hold, amount);
+  job->second.hold.micros -= drawn.micros;
+  return drawn;
+}
+
+}  // namespace tranche::engine

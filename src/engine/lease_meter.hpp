@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The meter of a lease through its life: money set aside when it is granted, charged as it runs, the rest
+// given back at its end. And what a job would cost, before it has one.
+#include <map>
+#include <optional>
+
+#include "engine/event.hpp"
+#include "engine/state.hpp"
+#include "wire/api_job.hpp"
+
+namespace tranche::engine {
+
+// A lease is told to end while its hold still covers this much time, so that it can save its work.
+constexpr Duration kSpendGrace = std::chrono::seconds(30);
+
+// What one decision has promised already, before any of it is folded in: no money is promised twice.
+class Pledges {
+ public:
+  explicit Pledges(const State& state) : state_(&state) {}
+  // The most that could still be set aside or spent for a job of this party. Never negative.
+  [[nodiscard]] Money room(AccountId account, PartyId party, JobId job) const;
+  // Which rule an amount would break.
+  [[nodiscard]] std::optional<Refusal> problem(AccountId account,
+                                               PartyId party,
+                                               JobId job,
+                                               Money amount) const;
+  void take(AccountId account, PartyId party, JobId job, Money amount);
+
+ private:
+  [[nodiscard]] Money pledged_by(PartyId party) const;
+  [[nodiscard]] Money job_room(JobId job) const;
+
+  const State* state_;
+  std::map<AccountId, Money> accounts_;
+  std::map<PartyId, Money> parties_;
+  std::map<JobId, Money> jobs_;
+};
+
+// What pays for a party: the nearest credit above it; without one, its tenant by invoice.
+[[nodiscard]] AccountId paying_account(const State&, PartyId payer);
+
+[[nodiscard]] PriceQuery price_query(const State&, const MeterPlan&);
+// The price list's word; work over quota has the platform's rate unless the list has one for it.
+[[nodiscard]] std::optional<PriceInForce> price_in_force(const State&, const PriceQuery&, Instant at);
+// What a span costs at most: as if the device were busy all the time.
+[[nodiscard]] Money most_for(const State&, const MeterPlan&, Instant from, Duration ahead);
+// How far ahead money is set aside: never beyond the end of the job.
+[[nodiscard]] Duration ahead_of(const State&, const MeterPlan&, Instant at);
+
+[[nodiscard]] MeterPlan meter_plan(const State&, const Job&, const LeaseGranted&);
+[[nodiscard]] Result<MeterOpened, Refusal> meter_for(const State&,
+                                                     const MeterPlan&,
+                                                     Instant at,
+                                                     const Pledges&);
+
+void append_charge(const State&, Instant now, const wire::MeterRecord&, Pledges&, Events&);
+// The records of a report, each lease's as one; a lease that nothing covers any more is told to end.
+void append_charges(const State&, Instant now, const std::vector<wire::MeterRecord>&, Events&);
+// The last seconds of a lease that ended, and its meter's end. Faults of the platform are not charged.
+void append_meter_end(const State&, Instant now, const Lease&, const wire::LeaseReport&, Events&);
+[[nodiscard]] MeterClosed meter_closed(const State&, const Meter&, Instant fault);
+
+// What was set aside for work over quota at admission pays first; what is taken of it.
+Money draw_admission_hold(State&, JobId job, Money amount);
+
+// The price of a job before it starts, over every device it could land on.
+[[nodiscard]] wire::JobPrice job_price(const State&, PartyId owner, const Ask&, Admission, Instant at);
+// Why no device it could land on is affordable now. `over_quota`: what admission would set aside.
+[[nodiscard]] std::optional<Refusal> funding_problem(
+    const State&, PartyId owner, JobId job, const Ask&, Admission, Money over_quota, Instant at);
+
+}  // namespace tranche::engine

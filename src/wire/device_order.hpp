@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the server asks of a node for one of its devices, outside of any lease, and how that went.
+#include <boost/describe/class.hpp>
+#include <boost/describe/enum.hpp>
+#include <cstdint>
+#include <string>
+
+#include "base/ids.hpp"
+#include "wire/receipt.hpp"
+
+namespace tranche::wire {
+
+// What a device without a tenant needs. Sent again after a break of the link until its answer came.
+enum class DeviceTask : std::uint8_t { kTest, kAccept, kReset };  // Accept: wipe, read back, and test.
+BOOST_DESCRIBE_ENUM(DeviceTask, kTest, kAccept, kReset)
+
+struct DeviceOrder {
+  std::uint64_t order = 0;
+  DeviceId device{};
+  std::string uuid{};
+  DeviceTask task = DeviceTask::kTest;
+  TestLevel level = TestLevel::kQuick;
+  bool operator==(const DeviceOrder&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(DeviceOrder, (), (order, device, uuid, task, level))
+
+struct DeviceOutcome {  // Beside the receipts of what was done.
+  std::uint64_t order = 0;
+  DeviceId device{};
+  DeviceTask task = DeviceTask::kTest;
+  bool done = false;
+  std::string message{};  // Why not.
+  bool operator==(const DeviceOutcome&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(DeviceOutcome, (), (order, device, task, done, message))
+
+}  // namespace tranche::wire
