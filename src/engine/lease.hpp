@@ -71,7 +71,7 @@ struct Lease {
   std::string message{};
   Instant checkpoint{};
   LeaseUse use{};
-  ClaimId booking{};  // In whose window it runs; zero: none.
+  ClaimId booking{};                      // In whose window it runs; zero: none.
   Instant fault{};                        // Since when the platform failed it; charged no further.
   std::vector<std::uint64_t> tested{};    // Records of the tests that its devices had passed.
   std::vector<std::uint64_t> receipts{};  // Records with its own receipts.

@@ -176,6 +176,22 @@ Result<MeterOpened, Refusal> meter_for(const State& state,
   return MeterOpened{plan.party, plan, payer, held, account};
 }
 
+bool append_meters(
+    const State& state, const Job& job, Instant at, std::size_t from, Pledges& pledges, Events& events) {
+  Pledges taken = pledges;
+  const std::size_t end = events.size();
+  for (std::size_t i = from; i < end; ++i) {
+    const auto granted = std::get<LeaseGranted>(events[i]);
+    if (granted.slices.empty()) continue;
+    auto opened = meter_for(state, meter_plan(state, job, granted), at, taken);
+    if (!opened) return false;
+    taken.take(opened->account, opened->party, job.id, opened->held);
+    events.push_back(std::move(*opened));
+  }
+  pledges = std::move(taken);
+  return true;
+}
+
 void append_charges(const State& state,
                     Instant now,
                     const std::vector<wire::MeterRecord>& records,

@@ -54,6 +54,11 @@ class Pledges {
                                                      Instant at,
                                                      const Pledges&);
 
+// Opens a meter for every grant among `events` from `from` on: money for all of them is set aside, or nothing
+// is said.
+[[nodiscard]] bool append_meters(
+    const State&, const Job&, Instant at, std::size_t from, Pledges&, Events& events);
+
 void append_charge(const State&, Instant now, const wire::MeterRecord&, Pledges&, Events&);
 // The records of a report, each lease's as one; a lease that nothing covers any more is told to end.
 void append_charges(const State&, Instant now, const std::vector<wire::MeterRecord>&, Events&);

@@ -15,7 +15,7 @@ namespace {
 constexpr int kDecisionsMax = 256;
 static_assert(kEpochsOfRecord == 2 * kDecisionsMax);
 constexpr int kReclaimsMax = 8;
-constexpr int kLookAhead = 256;  // So many of a kind are looked at for one that would stay less long.
+constexpr int kLookAhead = 256;   // So many of a kind are looked at for one that would stay less long.
 constexpr int kUnfundedMax = 16;  // Jobs of a kind that a pass looks at in vain for want of money.
 constexpr Duration kAgedAfter = std::chrono::hours(48);
 constexpr Instant kFarFuture = Instant::max();
@@ -166,7 +166,7 @@ class Pass {
     const std::size_t before = events_.size();
     const std::uint64_t leases_before = leases_;
     for (std::uint32_t rank = 0; rank < members; ++rank) grant(job, tenant, rank, shape, places[rank]);
-    if (!open_meters(job, before)) {
+    if (!append_meters(state_, job, envelope_.at, before, pledges_, events_)) {
       events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(before), events_.end());
       leases_ = leases_before;
       unfunded_ = true;
@@ -176,22 +176,6 @@ class Pass {
     for (Place& place : places) taken_.push_back({shape, std::move(place)});
     started_milli_[tenant] += shape.gpu_milli() * members;
     decisions_ += static_cast<int>(members);
-    return true;
-  }
-
-  // Money for every member is set aside with its grant, or none of them starts.
-  bool open_meters(const Job& job, std::size_t from) {
-    Pledges pledges = pledges_;
-    const std::size_t end = events_.size();
-    for (std::size_t i = from; i < end; ++i) {
-      const auto granted = std::get<LeaseGranted>(events_[i]);
-      if (granted.slices.empty()) continue;
-      auto opened = meter_for(state_, meter_plan(state_, job, granted), envelope_.at, pledges);
-      if (!opened) return false;
-      pledges.take(opened->account, opened->party, job.id, opened->held);
-      events_.push_back(std::move(*opened));
-    }
-    pledges_ = pledges;
     return true;
   }
 

@@ -4,6 +4,7 @@
 
 #include "engine/attempt.hpp"
 #include "engine/booking_limits.hpp"
+#include "engine/lease_meter.hpp"
 #include "engine/schedule.hpp"
 #include "engine/slots.hpp"
 
@@ -17,7 +18,11 @@ constexpr std::int64_t kMib = 1 << 20;
 class Starter {
  public:
   Starter(const State& state, const Envelope& envelope, int decisions_max)
-      : state_(state), now_(envelope.at), left_(decisions_max), capacity_(*state.index.capacity) {}
+      : state_(state),
+        now_(envelope.at),
+        left_(decisions_max),
+        capacity_(*state.index.capacity),
+        pledges_(state) {}
 
   Events run() {
     for (const auto& [claim, number] : state_.index.calendar->open()) {
@@ -70,7 +75,18 @@ class Starter {
       }
       places.push_back(std::move(*place));
     }
+    const std::size_t before = events_.size();
+    const std::uint64_t leases_before = leases_;
     for (std::uint32_t rank = 0; rank < members; ++rank) grant(booking, job, group, rank, places[rank]);
+    // What was bought on the exchange is paid for already.
+    const bool paid = booking.contract != ContractId{};
+    if (!paid && !append_meters(state_, job, now_, before, pledges_, events_)) {
+      events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(before), events_.end());
+      leases_ = leases_before;
+      used_ = used_before;
+      host_ = host_before;
+      return false;
+    }
     started_.insert(job.id);
     left_ -= static_cast<int>(members);
     return true;
@@ -169,6 +185,7 @@ class Starter {
   std::map<std::pair<ClaimId, DeviceId>, Used> used_;
   std::map<policy::NodeIndex, Host> host_;
   std::set<JobId> started_;
+  Pledges pledges_;
   std::uint64_t leases_ = 0;
   Events events_;
 };
