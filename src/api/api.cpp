@@ -136,6 +136,9 @@ Api::Api(server::Loop& loop, ApiOptions options)
                      &audit_routes,
                      &system_routes,
                      &market_routes,
+                     &volume_routes,
+                     &workdir_routes,
+                     &telemetry_routes,
                      &money_routes}) {
     for (Route& route : make()) routes_.push_back(std::move(route));
   }

@@ -62,6 +62,9 @@ std::vector<Route> exec_routes();
 std::vector<Route> audit_routes();
 std::vector<Route> system_routes();  // Health, metrics, documents.
 std::vector<Route> market_routes();
-std::vector<Route> money_routes();  // Accounts, prices, costs, invoices.
+std::vector<Route> volume_routes();
+std::vector<Route> workdir_routes();
+std::vector<Route> telemetry_routes();  // What happens now, in the last hours, and how a job behaved.
+std::vector<Route> money_routes();      // Accounts, prices, costs, invoices.
 
 }  // namespace tranche::api

@@ -42,6 +42,10 @@ Decision decide(const State&, const Envelope&, const Actor&, const InterruptCont
 Decision decide(const State&, const Envelope&, const Actor&, const ResumeContract&);
 Decision decide(const State&, const Envelope&, const Actor&, const SetPriceList&);
 
+Decision decide(const State&, const Envelope&, const Actor&, const CreateVolume&);
+Decision decide(const State&, const Envelope&, const Actor&, const SnapshotVolume&);
+Decision decide(const State&, const Envelope&, const Actor&, const RemoveVolume&);
+
 // These come from the platform itself and need no actor.
 Decision decide(const State&, const Envelope&, const Found&);
 Decision decide(const State&, const Envelope&, const OpenSession&);
@@ -58,6 +62,7 @@ Decision decide(const State&, const Envelope&, const Schedule&);
 Decision decide(const State&, const Envelope&, const OpenMeter&);
 Decision decide(const State&, const Envelope&, const RecordUsage&);
 Decision decide(const State&, const Envelope&, const CloseMeter&);
+Decision decide(const State&, const Envelope&, const KeepVolumeReceipt&);
 
 void apply(State&, const Envelope&, const Founded&);
 void apply(State&, const Envelope&, const PartyCreated&);
@@ -112,5 +117,8 @@ void apply(State&, const Envelope&, const PriceListSet&);
 void apply(State&, const Envelope&, const MeterOpened&);
 void apply(State&, const Envelope&, const Charged&);
 void apply(State&, const Envelope&, const MeterClosed&);
+void apply(State&, const Envelope&, const VolumeCreated&);
+void apply(State&, const Envelope&, const VolumeRemoved&);
+void apply(State&, const Envelope&, const VolumeWorked&);
 
 }  // namespace tranche::engine

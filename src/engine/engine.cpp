@@ -22,7 +22,8 @@ concept NeedsNoActor =
     std::same_as<T, Tick> || std::same_as<T, JoinNode> || std::same_as<T, ReportNode> ||
     std::same_as<T, LoseNode> || std::same_as<T, ReportLease> || std::same_as<T, ReportMeters> ||
     std::same_as<T, KeepReceipts> || std::same_as<T, NoteHealth> || std::same_as<T, Schedule> ||
-    std::same_as<T, OpenMeter> || std::same_as<T, RecordUsage> || std::same_as<T, CloseMeter>;
+    std::same_as<T, OpenMeter> || std::same_as<T, RecordUsage> || std::same_as<T, CloseMeter> ||
+    std::same_as<T, KeepVolumeReceipt>;
 
 PartyId party_of(const Command& command) {
   return std::visit(
@@ -85,6 +86,10 @@ std::string_view command_name(const Command& command) {
     std::string_view operator()(const OpenMeter&) const { return "meter.open"; }
     std::string_view operator()(const RecordUsage&) const { return "meter.record"; }
     std::string_view operator()(const CloseMeter&) const { return "meter.close"; }
+    std::string_view operator()(const CreateVolume&) const { return "volume.create"; }
+    std::string_view operator()(const SnapshotVolume&) const { return "volume.snapshot"; }
+    std::string_view operator()(const RemoveVolume&) const { return "volume.remove"; }
+    std::string_view operator()(const KeepVolumeReceipt&) const { return "volume.receipt"; }
   };
   return std::visit(Names{}, command);
 }

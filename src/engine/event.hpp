@@ -18,6 +18,7 @@
 #include "engine/price.hpp"
 #include "engine/spend_book.hpp"
 #include "engine/token.hpp"
+#include "engine/volume.hpp"
 
 namespace tranche::engine {
 
@@ -65,7 +66,11 @@ using Command = std::variant<Found,
                              SetPriceList,
                              OpenMeter,
                              RecordUsage,
-                             CloseMeter>;
+                             CloseMeter,
+                             CreateVolume,
+                             SnapshotVolume,
+                             RemoveVolume,
+                             KeepVolumeReceipt>;
 
 // The name under which a command stands in the audit log.
 [[nodiscard]] std::string_view command_name(const Command&);
@@ -120,7 +125,10 @@ using Event = std::variant<Founded,
                            PriceListSet,
                            MeterOpened,
                            Charged,
-                           MeterClosed>;
+                           MeterClosed,
+                           VolumeCreated,
+                           VolumeRemoved,
+                           VolumeWorked>;
 
 // On disk an event is its number, then its described fields. Fields are only ever appended, with a default.
 template <class E>
@@ -186,7 +194,7 @@ inline constexpr std::uint16_t kEventNumber<JobRequeued> = 29;
 template <>
 inline constexpr std::uint16_t kEventNumber<JobStopRequested> = 30;
 
-// 60 to 99: money and market.
+// 60 to 89: money and market.
 template <>
 inline constexpr std::uint16_t kEventNumber<Posted> = 60;
 template <>
@@ -229,6 +237,14 @@ template <>
 inline constexpr std::uint16_t kEventNumber<Charged> = 79;
 template <>
 inline constexpr std::uint16_t kEventNumber<MeterClosed> = 80;
+
+// 90 to 98: volumes. (A test needs 99 to stay unknown.)
+template <>
+inline constexpr std::uint16_t kEventNumber<VolumeCreated> = 90;
+template <>
+inline constexpr std::uint16_t kEventNumber<VolumeRemoved> = 91;
+template <>
+inline constexpr std::uint16_t kEventNumber<VolumeWorked> = 92;
 
 using Events = std::vector<Event>;
 using Decision = Result<Events, Refusal>;

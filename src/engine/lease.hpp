@@ -12,6 +12,7 @@
 #include "base/time.hpp"
 #include "wire/agent_message.hpp"
 #include "wire/ask.hpp"
+#include "wire/boxed.hpp"
 #include "wire/states.hpp"
 
 namespace tranche::engine {
@@ -70,6 +71,7 @@ struct Lease {
   std::string message{};
   Instant checkpoint{};
   LeaseUse use{};
+  wire::Boxed<wire::BehaviourRecord> behaviour{};  // Once it has ended.
 
   [[nodiscard]] bool live() const { return !wire::is_over(state); }
   // Whether its slices are still its own: while it lives, and after that until they are clean.
@@ -106,7 +108,8 @@ BOOST_DESCRIBE_STRUCT(Lease,
                        exit_signal,
                        message,
                        checkpoint,
-                       use))
+                       use,
+                       behaviour))
 
 struct LeaseGranted {
   LeaseId id{};

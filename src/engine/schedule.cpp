@@ -93,7 +93,7 @@ class Pass {
 
   [[nodiscard]] bool may_reclaim(const WaitingKey& key, const Job& job) const {
     return key.kind != kNoKind && reclaims_ < kReclaimsMax && !promised_.contains(job.id) &&
-           !tried_.contains(key.kind) && job.ask.instances > 0;
+           !tried_.contains(key.kind) && job.ask.instances > 0 && job.ask.volumes.empty();
   }
 
   void offer(const Turn& turn) {
@@ -141,6 +141,7 @@ class Pass {
     const bool ends_in_time =
         job.ask.time > Duration{} && reserved_ && envelope_.at + job.ask.time <= reserved_->at;
     if (reserved_ && reserved_->job != job.id && !ends_in_time) closed.insert(reserved_->node);
+    close_elsewhere(state_, job, closed);
     was_closed_ = !closed.empty();
     for (const NodeId node : closed)
       if (takes_work(state_.nodes.at(node))) capacity_.close(node, true);
@@ -205,8 +206,10 @@ class Pass {
   // The first that must wait is promised a node: others use it only if they are gone by then.
   void reserve(const Job& job, const policy::Shape& shape) {
     Reservation best{.job = job.id, .at = kFarFuture};
+    std::set<NodeId> elsewhere;
+    close_elsewhere(state_, job, elsewhere);
     for (const auto& [id, node] : state_.nodes) {
-      if (!takes_work(node)) continue;
+      if (!takes_work(node) || elsewhere.contains(id)) continue;
       const auto at = free_at(node, shape);
       if (at && *at < best.at) {
         best.at = *at;

@@ -91,6 +91,7 @@ std::string encode_state(const State& state) {
     wire::detail::write_record(out, value);
   }
   encode_money(out, state);
+  write_values(out, state.volumes);
   return out;
 }
 
@@ -98,15 +99,18 @@ Result<State, std::string> decode_state(std::string_view bytes) {
   wire::detail::RecordReader reader(bytes);
   State state;
   Counters counters;
-  const bool whole = wire::detail::read_record(reader, counters) &&
-                     read_values(reader, state.skus, [](const Sku& sku) { return sku.name; }) &&
-                     read_values(reader, state.parties, [](const Party& party) { return party.id; }) &&
-                     read_values(reader, state.tokens, [](const Token& token) { return token.id; }) &&
-                     read_values(reader, state.jobs, [](const Job& job) { return job.id; }) &&
-                     read_values(reader, state.nodes, [](const Node& node) { return node.id; }) &&
-                     read_values(reader, state.devices, [](const Device& device) { return device.id; }) &&
-                     read_values(reader, state.leases, [](const Lease& lease) { return lease.id; }) &&
-                     read_remembered(reader, state) && decode_money(reader, state);
+  const bool whole =
+      wire::detail::read_record(reader, counters) &&
+      read_values(reader, state.skus, [](const Sku& sku) { return sku.name; }) &&
+      read_values(reader, state.parties, [](const Party& party) { return party.id; }) &&
+      read_values(reader, state.tokens, [](const Token& token) { return token.id; }) &&
+      read_values(reader, state.jobs, [](const Job& job) { return job.id; }) &&
+      read_values(reader, state.nodes, [](const Node& node) { return node.id; }) &&
+      read_values(reader, state.devices, [](const Device& device) { return device.id; }) &&
+      read_values(reader, state.leases, [](const Lease& lease) { return lease.id; }) &&
+      read_remembered(reader, state) && decode_money(reader, state) &&
+      // Those written before there were volumes end here.
+      (reader.left() == 0 || read_values(reader, state.volumes, [](const Volume& one) { return one.id; }));
   if (!whole) return refuse(std::string(reader.reason()));
   if (reader.left() > 0) return refuse(std::string("there are bytes after the end of the state"));
   state.sequence = counters.sequence;

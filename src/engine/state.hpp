@@ -24,6 +24,7 @@
 #include "engine/price.hpp"
 #include "engine/spend_book.hpp"
 #include "engine/token.hpp"
+#include "engine/volume.hpp"
 
 namespace tranche::engine {
 
@@ -64,6 +65,7 @@ struct State {
   std::map<LeaseId, Meter> meters{};
   std::map<PartyId, Spent> spent{};
   std::map<CostKey, CostLine> costs{};
+  std::map<VolumeId, Volume> volumes{};  // Those that are gone stay, with their receipts.
   Indexes index{};
 
   [[nodiscard]] const Party* party(PartyId id) const;
