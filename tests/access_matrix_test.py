@@ -24,7 +24,8 @@ PUBLIC = {"healthz", "readyz", "openapi", "job_schema", "login", "join_node"}
 ANYONE = {"whoami", "ping", "list_skus", "show_settings", "list_roles", "list_tenants", "list_subscribers", "list_users",
           "list_service_accounts", "list_jobs", "follow_events", "list_nodes", "list_devices", "list_books", "show_depth", "list_fills", "quote",
           "list_orders", "list_contracts", "show_market_rules", "list_prices", "list_bookings", "booking_feed",
-          "health_board", "list_repairs", "reconcile"}  # Lists show what one may see; tested for leaks.
+          "health_board", "list_repairs", "reconcile", "list_volumes", "top", "list_telemetry",
+          "search_logs"}  # Lists show what one may see; tested for leaks.
 
 # operationId -> (right needed, at whose node, request for a target)
 TARGETED = {
@@ -97,6 +98,13 @@ TARGETED = {
     "accept_repair": ("nobody", "root", lambda t: ("POST", "/v1/repairs/rep_999999/accept", {})),
     "dismiss_repair": ("nobody", "root", lambda t: ("POST", "/v1/repairs/rep_999999/dismiss", {})),
     "return_repair": ("nobody", "root", lambda t: ("POST", "/v1/repairs/rep_999999/return", {})),
+    "job_behaviour": ("job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}/behaviour", None)),
+    "create_volume": ("submit", "unit", lambda t: ("POST", "/v1/volumes", {"name": "!", "size": 1, "owner": t.id})),
+    "show_volume": ("volume", "volume", lambda t: ("GET", f"/v1/volumes/{t.id}", None)),
+    "snapshot_volume": ("volume_change", "volume", lambda t: ("POST", f"/v1/volumes/{t.id}/snapshot", {"name": "copy"})),
+    "remove_volume": ("volume_change", "volume", lambda t: ("DELETE", f"/v1/volumes/{t.id}", None)),
+    "show_workdir": ("submit", "party", lambda t: ("GET", f"/v1/workdirs/sha256:{'0' * 64}?owner={t.id}", None)),
+    "put_workdir": ("submit", "party", lambda t: ("PUT", f"/v1/workdirs/sha256:{'0' * 64}?size=1&owner={t.id}", "x")),
     "resume_contract": ("nobody", "root", lambda t: ("POST", "/v1/market/contracts/ctr_00ZZZZ/resume", {})),
 }
 
@@ -147,6 +155,12 @@ class World:
         assert answer.status == 201, answer
         return answer.json["id"]
 
+    def volume_of(self, unit):
+        self.volumes = getattr(self, "volumes", 0) + 1
+        answer = self.operator.post("/v1/volumes", {"name": f"canary-{self.volumes}", "size": 1, "owner": unit})
+        assert answer.status == 201, answer
+        return answer.json["id"]
+
     def token_of(self, path):
         return self.operator.post("/v1/tokens", {"party": self.targets[path], "scope": "read"}).json["token"]["id"]
 
@@ -177,6 +191,9 @@ def expected(actor, right, path):
         return "ok" if may(actor, "view_job", path) else 404
     if right == "stop_job":
         return "ok" if may(actor, "stop", path) else 403 if may(actor, "view_job", path) else 404
+    if right in ("volume", "volume_change"):
+        usable = path in above(who) or may(actor, "view_job", path) or may(actor, "submit", path)
+        return 404 if not usable else "ok" if right == "volume" or may(actor, "submit", path) else 403
     if right == "token_or_404":
         return "ok" if may(actor, "token", path) else 404
     if right == "audits":
@@ -200,7 +217,8 @@ def targets_for(world, kind, actor_path):
     if actor_path in world.targets and actor_path.startswith("acme/red/"):
         homes["own"] = actor_path
     missing = {"party": "usr_00ZZZZ", "unit": "sub_00ZZZZ", "tenant": "ten_00ZZZZ", "service": "svc_00ZZZZ",
-               "job": "job_00ZZZZ", "token": "tok_00ZZZZ", "node": "node_00ZZZZ", "booking": "clm_00ZZZZ"}
+               "job": "job_00ZZZZ", "token": "tok_00ZZZZ", "node": "node_00ZZZZ", "booking": "clm_00ZZZZ",
+               "volume": "vol_00ZZZZ"}
     if kind == "root":
         return [("root", "platform", Target("platform", "platform"))]
     out = []
@@ -215,6 +233,9 @@ def targets_for(world, kind, actor_path):
         elif kind == "node":
             unit = "/".join(path.split("/")[:2])
             out.append((what, unit, Target(world.node_of(unit), unit)))
+        elif kind == "volume":
+            unit = "/".join(path.split("/")[:2])
+            out.append((what, unit, Target(world.volume_of(unit), unit)))
         elif kind == "tenant":
             tenant = path.split("/")[0]
             out.append((what, tenant, Target(world.targets[tenant], tenant)))
@@ -298,13 +319,15 @@ def lists_show_nothing_foreign():
         for path in ("blue/red/ana", "acme/red/ana"):
             world.job_of(path)
             world.node_of("/".join(path.split("/")[:2]))
+            world.volume_of("/".join(path.split("/")[:2]))
         foreign = [identity for path, identity in world.targets.items() if path.startswith("blue")] + ["canary blue", "node-blue"]
         for role, actor in world.actors.items():
             if role in ("anonymous", "platform_owner"):
                 continue
             client = Client(platform.port, world.tokens[actor[0]])
             for url in ("/v1/tenants", "/v1/subscribers", "/v1/users?limit=1000", "/v1/service-accounts", "/v1/jobs", "/v1/roles",
-                        "/v1/tokens", "/v1/audit?limit=1000", "/v1/quotas/platform", "/metrics", "/v1/nodes", "/v1/devices"):
+                        "/v1/tokens", "/v1/audit?limit=1000", "/v1/quotas/platform", "/metrics", "/v1/nodes", "/v1/devices",
+                        "/v1/volumes?all=true", "/v1/top", "/v1/telemetry", "/v1/logs?text=canary"):
                 body = client.get(url).body
                 for text in foreign:
                     assert text not in body, f"{role} finds {text} in {url}"

@@ -17,6 +17,7 @@ std::filesystem::path prepared(const std::filesystem::path& data) {
   make_folder(data / "leases", 0711);
   make_folder(data / "checkpoints", 0711);
   make_folder(data / "broker", 0711);
+  make_folder(data / "workdirs", 0711);
   return data;
 }
 
@@ -52,23 +53,13 @@ Agent::Agent(AgentOptions options,
       .program = options_.program, .scratch = options_.rules.data.string(), .ring = [this] {
         ::eventfd_write(bell_.get(), 1);
       }});
+  volumes_ = std::make_unique<NodeVolumes>(options_.rules.data / "volumes");
+  chores_ = std::make_unique<Chores>([this] { ::eventfd_write(bell_.get(), 1); });
   adopt_all();
   LinkCallbacks callbacks;
-  callbacks.on_open = [this] {
-    const std::lock_guard lock(inbox_.mutex);
-    inbox_.opened = true;
-    ::eventfd_write(bell_.get(), 1);
-  };
-  callbacks.on_frame = [this](std::string frame) {
-    const std::lock_guard lock(inbox_.mutex);
-    inbox_.frames.push_back(std::move(frame));
-    ::eventfd_write(bell_.get(), 1);
-  };
-  callbacks.on_close = [this](const std::string& why) {
-    const std::lock_guard lock(inbox_.mutex);
-    inbox_.closings.push_back(why);
-    ::eventfd_write(bell_.get(), 1);
-  };
+  callbacks.on_open = [this] { arrived(Arrival::kOpened, {}); };
+  callbacks.on_frame = [this](std::string frame) { arrived(Arrival::kFrame, std::move(frame)); };
+  callbacks.on_close = [this](const std::string& why) { arrived(Arrival::kClosed, why); };
   const auto where = [this] {
     const std::lock_guard lock(identity_mutex_);
     return client_options(identity_);
@@ -79,6 +70,7 @@ Agent::Agent(AgentOptions options,
 Agent::~Agent() {
   orders_.reset();  // Before the bell that it rings.
   link_->close("");
+  chores_.reset();
 }
 
 void Agent::discover() {
@@ -132,20 +124,26 @@ void Agent::adopt(Job& job) {
     start_simulated(job);
     return;
   }
+  const auto take_region = [&] {
+    if (!guard_ || job.physical.size() != job.folder.grant.slices.size() || job.physical.empty()) return;
+    try {
+      guard_->open(job.folder.grant, job.physical);
+    } catch (const std::exception& error) { options_.log(error.what()); }
+  };
   if (!is_over(phase_of(page))) {
     const int pid = static_cast<int>(page.supervisor.load());
     const bool alive = pid > 0 && process_start(pid) == page.supervisor_start.load();
     if (alive) job.supervisor.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-    if (alive && guard_ && job.physical.size() == job.folder.grant.slices.size() && !job.physical.empty()) {
-      try {
-        guard_->open(job.folder.grant, job.physical);
-      } catch (const std::exception& error) { options_.log(error.what()); }
-    }
+    if (alive) take_region();
     if (!alive && !is_over(phase_of(page))) bury(job);
     if (page.running_since != 0) job.meter_next = boot_time() + nanoseconds(options_.meter_every);
     options_.log("adopted " + text(job.folder.grant.lease));
+  } else {
+    take_region();
   }
   look(job);
+  // Told, but not settled: the agent before this one ended in the middle of the wipe.
+  if (phase_of(page) == JobPhase::kEnded && !job.settling) settle(job);
 }
 
 void Agent::run() {
@@ -185,21 +183,26 @@ void Agent::turn() {
   check_time();
 }
 
+void Agent::arrived(Arrival kind, std::string text) {
+  const std::lock_guard lock(inbox_.mutex);
+  inbox_.arrivals.emplace_back(kind, std::move(text));
+  ::eventfd_write(bell_.get(), 1);
+}
+
 void Agent::take_inbox() {
   std::uint64_t rings = 0;
   ::eventfd_read(bell_.get(), &rings);
-  std::vector<std::string> frames, closings;
-  bool is_open = false;
+  std::vector<std::pair<Arrival, std::string>> arrivals;
   {
     const std::lock_guard lock(inbox_.mutex);
-    frames.swap(inbox_.frames);
-    closings.swap(inbox_.closings);
-    is_open = std::exchange(inbox_.opened, false);
+    arrivals.swap(inbox_.arrivals);
   }
-  // A link that broke and opened since: what came before belongs to the old one, and is taken in as well.
-  for (const std::string& why : closings) broken(why);
-  if (is_open) opened();
-  for (const std::string& frame : frames) take_frame(frame);
+  for (const auto& [kind, text] : arrivals) {
+    if (kind == Arrival::kOpened) opened();
+    if (kind == Arrival::kFrame) take_frame(text);
+    if (kind == Arrival::kClosed) broken(text);
+  }
+  chores_->finish();
   send_order_answers();
 }
 
@@ -267,7 +270,8 @@ void Agent::depart() {
   if (options_.end_jobs_on_exit) {
     const auto any_runs = [this] {
       return std::any_of(jobs_.begin(), jobs_.end(), [](const auto& job) {
-        return !is_over(phase_of(job.second.folder.page()));
+        const LeasePage& page = job.second.folder.page();
+        return page.settled == 0 && phase_of(page) != JobPhase::kStuck;
       });
     };
     for (auto& [lease, job] : jobs_)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a node does: joins its devices to a server's capacity, runs leases in sandboxes, and reports. One
-// thread does all of it; the link's threads only hand frames over.
+// thread does all of it; the link's threads only hand frames over, and what takes long is a chore beside.
 #include <array>
 #include <atomic>
 #include <filesystem>
@@ -9,9 +9,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "agent/chores.hpp"
 #include "agent/device_orders.hpp"
 #include "agent/guard_tenants.hpp"
 #include "agent/identity.hpp"
@@ -19,6 +21,7 @@
 #include "agent/lease_folder.hpp"
 #include "agent/lease_table.hpp"
 #include "agent/link.hpp"
+#include "agent/node_volumes.hpp"
 #include "agent/scrubber.hpp"
 #include "agent/sessions.hpp"
 #include "agent/spawner.hpp"
@@ -67,6 +70,11 @@ class Agent {
     std::string stop_message{};
     std::optional<ShimOrder> unheard{};  // The supervisor was not listening yet.
     bool stuck_told = false;
+    bool fetching = false;                // Its files are on the way; nothing of it runs yet.
+    std::optional<ShimOrder> ended_by{};  // The order that came meanwhile.
+    bool settling = false;
+    std::size_t wiping = 0;  // Slices that are not proven clean yet.
+    wire::Receipts receipts{};
   };
   struct Device {
     wire::DeviceFacts facts{};
@@ -115,16 +123,29 @@ class Agent {
   void take_revoke(const wire::LeaseRevoke& revoke);
   void order(Job& job, const ShimOrder& order);
   void simulate_order(Job& job, const ShimOrder& order);
-  void look(Job& job);  // Tells the server what is new on the page.
-  void settle(Job& job);
+  void look(Job& job);      // Tells the server what is new on the page.
+  void settle(Job& job);    // Begins the end: wipes, and then
+  void conclude(Job& job);  // says that it is over.
   void meter(Job& job, Instant now);
-  std::vector<wire::ScrubReceipt> scrub(Job& job);
   void bury(Job& job);  // Its supervisor died without a word.
   void report(Job& job, wire::LeaseState state, const std::string& message = {});
   bool forgettable(const Job& job, BootTime now) const;
   [[nodiscard]] std::vector<GrantedDevice> devices_of(const wire::LeaseGrant& grant) const;
   [[nodiscard]] Job* job_of(LeaseId lease);
   void say(Job& job, const std::string& line);
+
+  // agent_scrub.cpp, agent_fetch.cpp, agent_volumes.cpp: chores.
+  void begin_scrub(Job& job);
+  void scrubbed(LeaseId lease, std::size_t slice, const wire::ScrubReceipt& receipt);
+  [[nodiscard]] LeaseId wiped_after_expiry(const std::string& uuid) const;
+  void launch(Job& job, const SandboxPlan& plan);
+  void fetch_then_launch(Job& job, SandboxPlan plan);
+  void fetched(LeaseId lease, const SandboxPlan& plan, const std::string& problem);
+  void end_before_start(Job& job, wire::EndReason reason, const std::string& message);
+  void attach_volumes(const wire::LeaseGrant& grant, SandboxPlan& plan);
+  void take_volume_order(const wire::VolumeOrder& order);
+  [[nodiscard]] wire::BehaviourRecord behaviour_of(const Job& job) const;
+  [[nodiscard]] std::vector<wire::SliceSample> slice_samples() const;
 
   AgentOptions options_;
   Identity identity_;
@@ -136,6 +157,8 @@ class Agent {
   std::unique_ptr<SandboxHome> home_;
   std::unique_ptr<GuardTenants> guard_;
   std::unique_ptr<Scrubber> scrubber_;
+  std::unique_ptr<NodeVolumes> volumes_;
+  std::set<VolumeId> volume_work_;  // Ordered, and not done yet.
   std::unique_ptr<Sessions> sessions_;
   std::unique_ptr<DeviceOrders> orders_;
   LeaseTable table_;
@@ -143,16 +166,17 @@ class Agent {
   std::map<LeaseId, Job> jobs_;
   std::unique_ptr<Link> link_;
 
-  struct Inbox {
+  enum class Arrival { kOpened, kFrame, kClosed };
+  struct Inbox {  // In the order of the link's thread: a frame belongs to the link that was opened before it.
     std::mutex mutex{};
-    std::vector<std::string> frames{};
-    std::vector<std::string> closings{};
-    bool opened = false;
+    std::vector<std::pair<Arrival, std::string>> arrivals{};
   } inbox_;
+  void arrived(Arrival kind, std::string text);
   Descriptor bell_;
   Descriptor notes_;
   std::atomic<bool> stopping_ = false;
   bool welcomed_ = false;
+  std::uint64_t server_sequence_ = 0;  // Of the last message on this link.
   Duration heartbeat_ = std::chrono::seconds(5);
   Duration lease_ = std::chrono::seconds(30);
   BootTime beat_next_ = 0;
@@ -161,6 +185,7 @@ class Agent {
   std::string renewal_key_;
   std::string boot_id_;
   std::uint64_t cpu_busy_ = 0, cpu_all_ = 0;
+  std::unique_ptr<Chores> chores_;  // Last: ends before what its chores use.
 };
 
 }  // namespace tranche::agent

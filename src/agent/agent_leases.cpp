@@ -52,11 +52,15 @@ void Agent::take_grant(wire::LeaseGrant grant) {
   try {
     start(grant);
   } catch (const std::exception& error) {
+    const std::string why = error.what();
     if (Job* job = job_of(grant.lease)) {
       job->folder.forget();
       jobs_.erase(grant.lease);
     }
-    refuse_grant(grant, EndReason::kPlatformFault, error.what());
+    try {
+      if (guard_) guard_->close(grant.lease);
+    } catch (const std::exception& problem) { options_.log(problem.what()); }
+    refuse_grant(grant, EndReason::kPlatformFault, why);
   }
 }
 
@@ -72,7 +76,7 @@ void Agent::refuse_grant(const wire::LeaseGrant& grant, EndReason reason, const 
 }
 
 void Agent::start(const wire::LeaseGrant& grant) {
-  const std::uint32_t uid = options_.simulated ? 0 : job_user(options_.rules, grant.job);
+  const std::uint32_t uid = options_.simulated ? 0 : job_user(options_.rules, grant);
   Job& job = jobs_.emplace(grant.lease, LeaseFolder::create(options_.rules.data / "leases", grant, uid))
                  .first->second;
   job.folder.page().expires_at = table_.expiry_of(grant.lease).value_or(0);
@@ -81,6 +85,8 @@ void Agent::start(const wire::LeaseGrant& grant) {
       return device.facts.uuid == slice.uuid;
     });
     if (found == devices_.end()) throw std::runtime_error("this node has no device " + slice.uuid);
+    if (const LeaseId before = wiped_after_expiry(slice.uuid); before != LeaseId{})
+      throw std::runtime_error(slice.uuid + " is still being wiped after " + text(before));
     job.physical.push_back(static_cast<std::uint32_t>(found - devices_.begin()));
   }
   if (options_.simulated) return start_simulated(job);
@@ -90,7 +96,7 @@ void Agent::start(const wire::LeaseGrant& grant) {
   make_folder(checkpoints, 0700);
   if (uid != 0 && ::chown(checkpoints.c_str(), uid, uid) != 0)
     throw std::runtime_error("cannot hand the checkpoint folder to the job's user");
-  const auto plan = plan_job(grant, job.folder.path(), options_.rules, *home_, devices_of(grant), socket);
+  auto plan = plan_job(grant, job.folder.path(), options_.rules, *home_, devices_of(grant), socket);
   if (!plan) {
     const PlanRefusal refusal = plan.error();
     if (guard_) guard_->close(grant.lease);
@@ -98,9 +104,15 @@ void Agent::start(const wire::LeaseGrant& grant) {
     jobs_.erase(grant.lease);
     return refuse_grant(grant, refusal.reason, refusal.message);
   }
-  const int pid = spawner_->start(*plan);
-  job.supervisor.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  attach_volumes(grant, *plan);
   report(job, LeaseState::kAccepted);
+  if (!grant.spec.workdir.empty()) return fetch_then_launch(job, std::move(*plan));
+  launch(job, *plan);
+}
+
+void Agent::launch(Job& job, const SandboxPlan& plan) {
+  const int pid = spawner_->start(plan);
+  job.supervisor.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
 std::vector<GrantedDevice> Agent::devices_of(const wire::LeaseGrant& grant) const {
@@ -154,6 +166,10 @@ void Agent::take_revoke(const wire::LeaseRevoke& revoke) {
 void Agent::order(Job& job, const ShimOrder& order) {
   if (is_over(phase_of(job.folder.page()))) return;
   if (options_.simulated) return simulate_order(job, order);
+  if (job.fetching) {
+    if (order.kind == OrderKind::kStop || order.kind == OrderKind::kKill) job.ended_by = order;
+    return;
+  }
   job.unheard.reset();
   if (send_datagram(notes_.get(), job.folder.path().string(), kShimSocket, &order, sizeof order)) return;
   job.unheard = order;  // It may be a moment from listening.
@@ -232,22 +248,31 @@ void Agent::meter(Job& job, Instant now) {
   if (!records.empty()) page.last_sequence = send_surely(wire::MeterReport{records});
 }
 
-// In this order: what was used, that it was wiped, and only then that it is over.
+// In this order: what was used, that it was wiped, and only then that it is over. An agent that is killed in
+// between begins again: meters go on from where they were, and wiping twice is wiping.
 void Agent::settle(Job& job) {
   LeasePage& page = job.folder.page();
   const wire::LeaseGrant& grant = job.folder.grant;
   job.meter_next = 0;
   job.simulated_end = 0;
+  job.settling = true;
   meter(job, instant(page.ended_at));
-  wire::Receipts receipts;
-  if (guard_) receipts.limits = guard_->limits(grant, instant(page.running_since), instant(page.ended_at));
-  if (grant.must_scrub) receipts.scrubs = scrub(job);
+  job.receipts.behaviours = {behaviour_of(job)};
+  if (guard_)
+    job.receipts.limits = guard_->limits(grant, instant(page.running_since), instant(page.ended_at));
+  if (grant.must_scrub) begin_scrub(job);
+  if (job.wiping == 0) conclude(job);
+}
+
+void Agent::conclude(Job& job) {
+  LeasePage& page = job.folder.page();
+  const wire::LeaseGrant& grant = job.folder.grant;
   if (guard_) {
     try {
       guard_->close(grant.lease);
     } catch (const std::exception& error) { options_.log(error.what()); }
   }
-  if (!receipts.scrubs.empty() || !receipts.limits.empty()) send_surely(receipts);
+  send_surely(job.receipts);
   if (static_cast<EndReason>(page.reason.load()) == EndReason::kExited && page.exit_code == 0)
     remove_tree(checkpoint_folder(options_.rules, grant.job));
   const std::string message = job.stop_message.empty() ? job.folder.message() : job.stop_message;

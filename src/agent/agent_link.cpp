@@ -54,6 +54,7 @@ wire::LeaseState state_of(JobPhase phase) {
 }  // namespace
 
 void Agent::opened() {
+  server_sequence_ = 0;
   wire::Hello hello{.software = "tranche " TRANCHE_VERSION, .node = identity_.name, .boot_id = boot_id_};
   hello.cpus = static_cast<std::uint32_t>(std::max(1, ::get_nprocs()));
   hello.memory = memory_of_node();
@@ -62,9 +63,11 @@ void Agent::opened() {
   hello.simulated = options_.simulated;
   for (const Device& device : devices_) hello.devices.push_back(device.facts);
   for (const auto& [lease, job] : jobs_) {
-    const JobPhase phase = phase_of(job.folder.page());
-    if (phase == JobPhase::kEnded) continue;
-    hello.running.push_back({.lease = lease, .epoch = job.folder.grant.epoch, .state = state_of(phase)});
+    // Also what has ended, until the server has taken in how: it would count as lost otherwise.
+    const LeasePage& page = job.folder.page();
+    if (page.settled != 0 && spool_.acknowledged() >= page.last_sequence) continue;
+    hello.running.push_back(
+        {.lease = lease, .epoch = job.folder.grant.epoch, .state = state_of(phase_of(page))});
   }
   send_now(hello);
 }
@@ -82,6 +85,12 @@ void Agent::take_frame(const std::string& bytes) {
   const auto frame = wire::decode<wire::AgentFrame>(bytes);
   if (!frame) {
     options_.log("a frame of the server could not be read: " + frame.error());
+    return link_->reconnect();
+  }
+  // In the server's order, each once: an order that overtook another would be obeyed when it no longer holds.
+  if (frame->sequence <= server_sequence_) return;
+  if (frame->sequence != ++server_sequence_) {
+    options_.log("a message of the server is missing");
     return link_->reconnect();
   }
   spool_.acknowledge(frame->acknowledged);
@@ -130,6 +139,8 @@ void Agent::take_message(const wire::AgentFrame& frame) {
                                             : "no such lease runs on this node"});
         sessions_->open(m, job->folder.path().string(), notes_.get());
       });
+    case AgentMessageKind::kVolumeOrder:
+      return opened(static_cast<wire::VolumeOrder*>(nullptr), [&](const auto& m) { take_volume_order(m); });
     case AgentMessageKind::kSessionData:
       return opened(static_cast<wire::SessionData*>(nullptr), [&](const auto& m) { sessions_->input(m); });
     case AgentMessageKind::kSessionEnd:
@@ -185,6 +196,7 @@ void Agent::beat() {
     for (wire::DeviceSample& sample : port->sample()) beat.devices.push_back(std::move(sample));
     for (const wire::HealthSignal& signal : port->signals()) send_surely(signal);
   }
+  beat.slices = slice_samples();
   const BootTime now = boot_time();
   table_.heartbeat_sent(beat.at, now);
   send_now(beat);

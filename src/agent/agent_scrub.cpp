@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wiped after a lease, and the receipt for it.
+// What is wiped after a lease, and the receipt for it. Wiping takes as long as the device takes, so it is a
+// chore in the lane of that device.
 #include "agent/agent_send.hpp"
 
 namespace tranche::agent {
 
-std::vector<wire::ScrubReceipt> Agent::scrub(Job& job) {
-  std::vector<wire::ScrubReceipt> receipts;
+void Agent::begin_scrub(Job& job) {
   const LeasePage& page = job.folder.page();
   const wire::LeaseGrant& grant = job.folder.grant;
   for (std::size_t i = 0; i < grant.slices.size(); ++i) {
@@ -17,15 +17,42 @@ std::vector<wire::ScrubReceipt> Agent::scrub(Job& job) {
     if (options_.simulated) {
       receipt.zeroed = receipt.verified = slice.vram;
       receipt.method = "SIMULATED";
-    } else if (scrubber_) {
-      scrubber_->scrub(devices_[job.physical[i]].facts, slice.vram, receipt);
-      if (wire::is_clean(receipt) && guard_ && home_->has_guard()) guard_->scrubbed(job.physical[i]);
-    } else {
+    } else if (!scrubber_ || i >= job.physical.size()) {
       receipt.method = "none: this node cannot wipe device memory";
+    } else {
+      ++job.wiping;
+      const wire::DeviceFacts& device = devices_[job.physical[i]].facts;
+      chores_->add("wipe " + device.uuid,
+                   [this, device, lease = grant.lease, i, bytes = slice.vram, receipt]() mutable {
+                     scrubber_->scrub(device, bytes, receipt);
+                     return Chores::After([this, lease, i, receipt] { scrubbed(lease, i, receipt); });
+                   });
     }
-    receipts.push_back(std::move(receipt));
+    job.receipts.scrubs.push_back(std::move(receipt));
   }
-  return receipts;
+}
+
+void Agent::scrubbed(LeaseId lease, std::size_t slice, const wire::ScrubReceipt& receipt) {
+  Job* job = job_of(lease);
+  if (job == nullptr) return;
+  job->receipts.scrubs[slice] = receipt;
+  if (wire::is_clean(receipt) && guard_ && home_->has_guard()) {
+    try {
+      guard_->scrubbed(job->physical[slice]);
+    } catch (const std::exception& error) { options_.log(error.what()); }
+  }
+  if (--job->wiping == 0) conclude(*job);
+}
+
+// A lease that ran out while its slices were being wiped: the server may have given them to somebody else by
+// now, and he must wait.
+LeaseId Agent::wiped_after_expiry(const std::string& uuid) const {
+  for (const auto& [lease, job] : jobs_) {
+    if (job.wiping == 0 || table_.door(lease, job.folder.grant.epoch) == Door::kOpen) continue;
+    for (const wire::SliceGrant& slice : job.folder.grant.slices)
+      if (slice.uuid == uuid) return lease;
+  }
+  return {};
 }
 
 }  // namespace tranche::agent

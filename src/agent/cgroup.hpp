@@ -15,6 +15,15 @@ struct CgroupLimits {
   std::vector<std::string> devices{};  // "c 195:0": granted beside the harmless ones every program needs.
 };
 
+// What the kernel counted of a group. Zero where it does not count.
+struct CgroupUse {
+  std::uint64_t processes_most = 0;
+  std::uint64_t processes_refused = 0;
+  std::uint64_t memory_most = 0;
+  std::uint64_t cpu_microseconds = 0;
+  std::uint64_t throttled_microseconds = 0;
+};
+
 // Why something is not enforced here, in a sentence for the operator. Empty: everything is.
 using Shortcomings = std::vector<std::string>;
 
@@ -30,6 +39,7 @@ class Cgroups {
   virtual bool kill(const std::string& name) = 0;                 // False: the kernel has no such button.
   [[nodiscard]] virtual std::uint64_t memory_kills(const std::string& name) const = 0;
   [[nodiscard]] virtual std::vector<int> processes(const std::string& name) const = 0;
+  [[nodiscard]] virtual CgroupUse use(const std::string& name) const = 0;
   virtual bool remove(const std::string& name) = 0;  // False: something still runs in it.
 
  protected:

@@ -3,6 +3,7 @@
 // Control files: one short write or read each.
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <sstream>
@@ -33,6 +34,10 @@ inline std::uint64_t control_field(const std::string& file, std::string_view nam
   while (words >> key >> value)
     if (key == name) return value;
   return 0;
+}
+// A file that holds one number; zero when it is not there.
+inline std::uint64_t control_number(const std::string& file) {
+  return std::strtoull(get_control(file).c_str(), nullptr, 10);
 }
 inline std::vector<int> control_pids(const std::string& file) {
   std::istringstream words(get_control(file));

@@ -19,6 +19,7 @@ class CgroupsV1 final : public Cgroups {
   bool kill(const std::string& name) override;
   [[nodiscard]] std::uint64_t memory_kills(const std::string& name) const override;
   [[nodiscard]] std::vector<int> processes(const std::string& name) const override;
+  [[nodiscard]] CgroupUse use(const std::string& name) const override;
   bool remove(const std::string& name) override;
 
  private:
@@ -36,6 +37,7 @@ class CgroupsV2 final : public Cgroups {
   bool kill(const std::string& name) override;
   [[nodiscard]] std::uint64_t memory_kills(const std::string& name) const override;
   [[nodiscard]] std::vector<int> processes(const std::string& name) const override;
+  [[nodiscard]] CgroupUse use(const std::string& name) const override;
   bool remove(const std::string& name) override;
 
  private:

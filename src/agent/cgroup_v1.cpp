@@ -85,6 +85,17 @@ std::vector<int> CgroupsV1::processes(const std::string& name) const {
   return control_pids(folders_.begin()->second + "/" + name + "/cgroup.procs");
 }
 
+CgroupUse CgroupsV1::use(const std::string& name) const {
+  constexpr std::uint64_t kNanosecondsEach = 1000;
+  return {.processes_most = control_number(at("pids", name) + "/pids.peak"),
+          .processes_refused = control_field(at("pids", name) + "/pids.events", "max"),
+          .memory_most = control_number(at("memory", name) + "/memory.max_usage_in_bytes"),
+          // Beside the CPU controller where the two are mounted together, as they are nearly everywhere.
+          .cpu_microseconds = control_number(at("cpu", name) + "/cpuacct.usage") / kNanosecondsEach,
+          .throttled_microseconds =
+              control_field(at("cpu", name) + "/cpu.stat", "throttled_time") / kNanosecondsEach};
+}
+
 bool CgroupsV1::remove(const std::string& name) {
   bool all = true;
   for (const auto& [controller, folder] : folders_)

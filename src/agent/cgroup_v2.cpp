@@ -73,6 +73,16 @@ std::vector<int> CgroupsV2::processes(const std::string& name) const {
   return folder_.empty() ? std::vector<int>{} : control_pids(folder_ + "/" + name + "/cgroup.procs");
 }
 
+CgroupUse CgroupsV2::use(const std::string& name) const {
+  if (folder_.empty()) return {};
+  const std::string group = folder_ + "/" + name;
+  return {.processes_most = control_number(group + "/pids.peak"),
+          .processes_refused = control_field(group + "/pids.events", "max"),
+          .memory_most = control_number(group + "/memory.peak"),
+          .cpu_microseconds = control_field(group + "/cpu.stat", "usage_usec"),
+          .throttled_microseconds = control_field(group + "/cpu.stat", "throttled_usec")};
+}
+
 bool CgroupsV2::remove(const std::string& name) {
   return folder_.empty() || ::rmdir((folder_ + "/" + name).c_str()) == 0 || errno == ENOENT;
 }

@@ -133,6 +133,23 @@ std::vector<wire::LimitReceipt> GuardTenants::limits(const wire::LeaseGrant& gra
   return receipts;
 }
 
+std::vector<wire::SliceSample> GuardTenants::samples(const wire::LeaseGrant& grant) const {
+  std::vector<wire::SliceSample> samples;
+  const auto found = regions_.find(grant.lease);
+  if (found == regions_.end()) return samples;
+  for (std::uint32_t i = 0; i < grant.slices.size() && i < guard::kDevicesMax; ++i) {
+    const guard::DeviceUsage usage = guard::usage_of(*found->second, i);
+    samples.push_back({.lease = grant.lease,
+                       .device = grant.slices[i].device,
+                       .device_nanoseconds = usage.device_ns,
+                       .copied_bytes = usage.copy_bytes,
+                       .vram_refusals = usage.refusals,
+                       .throttled_nanoseconds = usage.throttled_ns,
+                       .vram_used = {static_cast<std::int64_t>(usage.vram_used)}});
+  }
+  return samples;
+}
+
 void GuardTenants::scrubbed(std::uint32_t physical) {
   broker().scrubbed(physical);
 }

@@ -27,6 +27,7 @@ class GuardTenants {
   [[nodiscard]] std::vector<wire::LimitReceipt> limits(const wire::LeaseGrant& grant,
                                                        Instant from,
                                                        Instant to) const;
+  [[nodiscard]] std::vector<wire::SliceSample> samples(const wire::LeaseGrant& grant) const;
   void scrubbed(std::uint32_t physical);
 
  private:

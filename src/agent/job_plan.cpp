@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/job_plan.hpp"
 
+#include <algorithm>
+#include <array>
 #include <csignal>
+#include <iterator>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -11,6 +14,7 @@ namespace {
 using wire::EndReason;
 
 constexpr std::uint32_t kUsers = 60'000;
+constexpr std::uint32_t kTenantUsers = 30'000;
 constexpr int kGangPort = 29'500;
 
 std::string joined(const std::vector<std::string>& words) {
@@ -66,10 +70,31 @@ wire::TextMap environment_of(const wire::LeaseGrant& grant,
   return environment;
 }
 
+// A path of the job's own choice never hides what the platform put there: the guard, accounts, devices.
+bool may_be_covered(const std::string& path) {
+  const std::filesystem::path place(path);
+  if (!place.is_absolute() || place == "/" || place.lexically_normal() != place || !place.has_filename())
+    return false;
+  constexpr std::array kTaken = {
+      "etc", "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "proc", "sys", "dev", "run"};
+  const std::string first = (++place.begin())->string();
+  const bool whole = std::next(place.begin(), 2) == place.end();
+  return std::find(kTaken.begin(), kTaken.end(), first) == kTaken.end() &&
+         !(whole && (first == "work" || first == "tmp"));
+}
+
 Result<void, PlanRefusal> check_wishes(const wire::LeaseGrant& grant, const NodeRules& rules) {
   const wire::JobSpec& spec = grant.spec;
-  if (!spec.volumes.empty() || !spec.file_mounts.empty())
-    return refuse(PlanRefusal{EndReason::kPlatformFault, "this node has no volumes to attach"});
+  if (!spec.file_mounts.empty())
+    return refuse(PlanRefusal{EndReason::kSetupFailed, "file_mounts are not carried out; use a volume"});
+  if (spec.volumes.size() != grant.volumes.size())
+    return refuse(PlanRefusal{EndReason::kPlatformFault, "a volume of this job is not on this node"});
+  for (const wire::VolumeGrant& volume : grant.volumes)
+    if (!may_be_covered(volume.path))
+      return refuse(PlanRefusal{EndReason::kSetupFailed, "a volume cannot be shown at " + volume.path});
+  if (spec.checkpoint && !spec.checkpoint->path.empty() && !may_be_covered(spec.checkpoint->path))
+    return refuse(
+        PlanRefusal{EndReason::kSetupFailed, "checkpoints cannot be shown at " + spec.checkpoint->path});
   const bool needs_network = spec.network == wire::Network::kInternet ||
                              (spec.network == wire::Network::kGang && grant.peers.size() > 1);
   if (needs_network && !rules.host_network)
@@ -107,8 +132,10 @@ void add_device_files(SandboxPlan& plan, const std::vector<GrantedDevice>& devic
 
 }  // namespace
 
-std::uint32_t job_user(const NodeRules& rules, JobId job) {
-  return rules.uid_base == 0 ? 0 : rules.uid_base + static_cast<std::uint32_t>(job.value % kUsers);
+std::uint32_t job_user(const NodeRules& rules, const wire::LeaseGrant& grant) {
+  if (rules.uid_base == 0) return 0;
+  if (grant.volumes.empty()) return rules.uid_base + static_cast<std::uint32_t>(grant.job.value % kUsers);
+  return rules.uid_base + kUsers + static_cast<std::uint32_t>((grant.tenant.value >> 3U) % kTenantUsers);
 }
 
 std::filesystem::path checkpoint_folder(const NodeRules& rules, JobId job) {
@@ -129,7 +156,7 @@ Result<SandboxPlan, PlanRefusal> plan_job(const wire::LeaseGrant& grant,
   plan.setup = spec.setup;
   plan.run = spec.run.empty() ? "exec sleep infinity" : spec.run;  // Interactive: sessions come beside it.
   plan.rootfs = *rootfs;
-  plan.uid = job_user(rules, grant.job);
+  plan.uid = job_user(rules, grant);
   plan.share_network = spec.network != wire::Network::kNone && rules.host_network;
   plan.binds = home.binds();
   if (!devices.empty()) {

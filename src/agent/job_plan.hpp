@@ -41,7 +41,8 @@ struct PlanRefusal {
                                                         const SandboxHome& home,
                                                         const std::vector<GrantedDevice>& devices,
                                                         const std::string& tenant_socket);
-[[nodiscard]] std::uint32_t job_user(const NodeRules& rules, JobId job);
+// One of its own for every job; for those with volumes one of its tenant, so that they share their files.
+[[nodiscard]] std::uint32_t job_user(const NodeRules& rules, const wire::LeaseGrant& grant);
 [[nodiscard]] std::filesystem::path checkpoint_folder(const NodeRules& rules, JobId job);
 
 }  // namespace tranche::agent

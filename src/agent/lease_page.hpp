@@ -54,6 +54,15 @@ struct LeasePage {
   Word64 metered_ns[kMeteredDevices];
   Word64 metered_copies[kMeteredDevices];
   Word64 last_sequence;  // Of the spool: when the server holds it, nothing of the lease is left to say.
+  // By the supervisor: how the job behaved. See wire::BehaviourRecord.
+  Word64 processes_most;
+  Word64 highest_process;  // The largest number that a process of the sandbox was seen under.
+  Word64 processes_refused;
+  Word64 memory_most;
+  Word64 memory_kills;
+  Word64 cpu_microseconds;
+  Word64 throttled_microseconds;
+  Word64 sessions;
 };
 static_assert(sizeof(LeasePage) <= 4096);
 

@@ -97,7 +97,7 @@ bool Link::send(std::string frame) {
 void Link::reconnect() {
   const std::lock_guard lock(mutex_);
   broken_ = true;
-  why_ = "to show a new certificate";
+  why_ = "begun anew";
   changed_.notify_all();
 }
 

@@ -7,6 +7,7 @@
 namespace tranche::agent {
 
 gpu::DeviceSession& OpenClScrubber::session_for(const wire::DeviceFacts& device) {
+  const std::lock_guard lock(mutex_);  // The session itself is its device's lane's alone.
   const auto known = sessions_.find(device.uuid);
   if (known != sessions_.end()) return *known->second;
   for (const gpu::OpenClDevice& found : gpu::opencl_devices()) {

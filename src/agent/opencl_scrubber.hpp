@@ -4,6 +4,7 @@
 // back.
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "agent/scrubber.hpp"
@@ -17,6 +18,7 @@ class OpenClScrubber : public Scrubber {
 
  private:
   gpu::DeviceSession& session_for(const wire::DeviceFacts& device);
+  std::mutex mutex_;
   std::map<std::string, std::unique_ptr<gpu::DeviceSession>> sessions_;  // By uuid: kernels are built once.
 };
 

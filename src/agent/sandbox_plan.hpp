@@ -25,6 +25,14 @@ struct Bind {
 };
 BOOST_DESCRIBE_STRUCT(Bind, (), (source, target, kind))
 
+struct VolumeWatch {  // A folder of the node that may not grow beyond its quota.
+  std::string folder{};
+  std::string inside{};
+  std::uint64_t bytes = 0;
+  bool operator==(const VolumeWatch&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(VolumeWatch, (), (folder, inside, bytes))
+
 struct SandboxPlan {
   LeaseId lease{};
   std::string folder{};        // Of the lease, on the node.
@@ -46,6 +54,7 @@ struct SandboxPlan {
   Duration time_limit{};
   std::int32_t checkpoint_signal = 0;  // Zero: the job knows none.
   Duration checkpoint_grace{};
+  std::vector<VolumeWatch> volumes{};
   bool operator==(const SandboxPlan&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(SandboxPlan,
@@ -69,6 +78,7 @@ BOOST_DESCRIBE_STRUCT(SandboxPlan,
                        log_bytes,
                        time_limit,
                        checkpoint_signal,
-                       checkpoint_grace))
+                       checkpoint_grace,
+                       volumes))
 
 }  // namespace tranche::agent

@@ -32,7 +32,7 @@ SandboxOutcome try_sandbox(const SandboxTry& wanted) {
   const SandboxHome home(rules.data / "sandbox", wanted.guard_library);
   make_folder(rules.data / "leases", 0711);
   make_folder(rules.data / "checkpoints", 0711);
-  const std::uint32_t uid = job_user(rules, wanted.grant.job);
+  const std::uint32_t uid = job_user(rules, wanted.grant);
   const std::filesystem::path checkpoints = checkpoint_folder(rules, wanted.grant.job);
   make_folder(checkpoints, 0700);
   if (uid != 0 && ::chown(checkpoints.c_str(), uid, uid) != 0)

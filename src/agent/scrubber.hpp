@@ -11,7 +11,8 @@ class Scrubber {
  public:
   virtual ~Scrubber() = default;
   // Fills in what was zeroed, what was read back, what was found, how long it took, and by which method.
-  // Never throws: what could not be done leaves a receipt that is not clean and says why.
+  // Called for different devices at the same time. Never throws: what could not be done leaves a receipt that
+  // is not clean and says why.
   virtual void scrub(const wire::DeviceFacts& device, Bytes slice, wire::ScrubReceipt& receipt) = 0;
 };
 

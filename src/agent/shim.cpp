@@ -46,6 +46,7 @@ void Supervisor::run() {
                       .processes = plan_.processes,
                       .devices = plan_.devices};
   began_ = boot_time();
+  watch_volumes();
   disk_next_ = began_ + nanoseconds(world_.disk_watch_every);
   std::string problem;
   if (!world_.cgroups->create(group_, limits, problem)) {
@@ -101,6 +102,7 @@ void Supervisor::serve(bool& ended, int& status) {
   if (sources[4].revents != 0) take_info();
   if (sources[5].revents != 0) {  // Its only writer closed it: the job's shell is at work.
     ready_.reset();
+    watch_processes();
     if (step_phase_ == JobPhase::kRunning && page_->init.load() != 0 && killed_at_ == 0) {
       page_->running_since = wall_microseconds();
       set_phase(paused_ ? JobPhase::kPaused : kill_at_ != 0 ? JobPhase::kStopping : JobPhase::kRunning);
@@ -113,6 +115,8 @@ void Supervisor::serve(bool& ended, int& status) {
 
 void Supervisor::take_output() {
   constexpr std::size_t kTurn = 1024 * 1024;  // Then the clocks get a look, however fast the job writes.
+  constexpr std::uint32_t kFirstOutputs = 16;
+  if (outputs_seen_++ < kFirstOutputs) watch_processes();  // Short jobs end before the first look is due.
   stdout_.take(kTurn);
   stderr_.take(kTurn);
   ring_for_output();
@@ -203,7 +207,7 @@ int Supervisor::wait_milliseconds() const {
   if (killed_at_ == 0) {
     consider(page_->expires_at.load(std::memory_order_acquire));
     consider(kill_at_);
-    if (plan_.disk_bytes != 0 || plan_.files != 0) consider(disk_next_);
+    consider(disk_next_);
     if (const BootTime limit = nanoseconds(plan_.time_limit); limit != 0) {
       const BootTime grace = std::min(nanoseconds(plan_.checkpoint_grace), limit / 5);
       consider(plan_.checkpoint_signal > 0 && !warned_ ? began_ + limit - grace : began_ + limit);
@@ -215,7 +219,8 @@ int Supervisor::wait_milliseconds() const {
 }
 
 void Supervisor::watch_disk(BootTime now) {
-  if (plan_.disk_bytes == 0 && plan_.files == 0) return;
+  watch_processes();
+  watch_volumes();
   const TreeSize enough{.bytes = plan_.disk_bytes == 0 ? UINT64_MAX : plan_.disk_bytes,
                         .files = plan_.files == 0 ? UINT64_MAX : plan_.files};
   const Descriptor folder = open_folder(plan_.folder);

@@ -50,6 +50,9 @@ class Supervisor {
   void open_session(const ShimOrder& order, std::array<int, 4>& descriptors);
   void check_clocks();
   void watch_disk(BootTime now);
+  void watch_volumes();
+  void watch_processes();
+  void note_behaviour();
   [[nodiscard]] int wait_milliseconds() const;
   void stop_job(wire::EndReason reason, BootTime grace, const std::string& why);
   void kill_job(wire::EndReason reason, const std::string& why);
@@ -83,6 +86,8 @@ class Supervisor {
   bool paused_ = false;
   std::string message_;
   std::vector<Session> sessions_;
+  std::vector<std::uint64_t> volume_bytes_;  // As the job found them.
+  std::uint32_t outputs_seen_ = 0;
 };
 
 }  // namespace tranche::agent

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a supervisor starts a step of its job, and commands beside it.
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -60,7 +61,9 @@ void limit_resources(const SandboxPlan& plan) {
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
   if (plan.disk_bytes != 0) {
-    const rlimit file{plan.disk_bytes, plan.disk_bytes};  // Between two looks at the disk, one file's worth.
+    std::uint64_t most = plan.disk_bytes;
+    for (const VolumeWatch& volume : plan.volumes) most = std::max(most, volume.bytes);
+    const rlimit file{most, most};  // Between two looks at the disk, one file's worth.
     ::setrlimit(RLIMIT_FSIZE, &file);
   }
 }
@@ -183,6 +186,7 @@ void Supervisor::open_session(const ShimOrder& order, std::array<int, 4>& descri
   if (pid < 0) return tell(refused);
   if (pid > 0) {
     sessions_.push_back({order.session, pid});
+    page_->sessions.fetch_add(1);
     return;
   }
   unblock_signals();

@@ -103,6 +103,7 @@ class TestServer {
                       {.message_bytes_max = 4U << 20U, .kind = net::MessageKind::kBinary, .protocol = {}});
     const std::lock_guard lock(mutex_);
     socket_ = socket;
+    sent_ = 0;
   }
   void take(net::WebSocket& socket, const std::string& bytes) {
     const auto frame = wire::decode<wire::AgentFrame>(bytes);
@@ -110,18 +111,20 @@ class TestServer {
     const std::lock_guard lock(mutex_);
     frames_.push_back(*frame);
     if (acknowledges_) acknowledged_ = std::max(acknowledged_, frame->sequence);
-    const wire::FramePosition position{.sequence = ++sent_, .acknowledged = acknowledged_};
+    const auto next = [this] {
+      return wire::FramePosition{.sequence = ++sent_, .acknowledged = acknowledged_};
+    };
     if (frame->kind == wire::AgentMessageKind::kHello) {
-      socket.send(wire::frame_bytes(position,
+      socket.send(wire::frame_bytes(next(),
                                     wire::Welcome{.node = {1},
                                                   .received = acknowledged_,
                                                   .heartbeat = std::chrono::milliseconds(100),
                                                   .lease = lease_}));
     } else if (const auto beat = wire::open_frame<wire::Heartbeat>(*frame); beat && answers_) {
       socket.send(
-          wire::frame_bytes(position, wire::HeartbeatAnswer{.heartbeat_at = beat->at, .lease = lease_}));
+          wire::frame_bytes(next(), wire::HeartbeatAnswer{.heartbeat_at = beat->at, .lease = lease_}));
     } else if (const auto chunk = wire::open_frame<wire::LogChunk>(*frame)) {
-      socket.send(wire::frame_bytes(position,
+      socket.send(wire::frame_bytes(next(),
                                     wire::LogAck{.lease = chunk->lease,
                                                  .stream = chunk->stream,
                                                  .offset = chunk->offset + chunk->bytes.size()}));

@@ -138,6 +138,9 @@ Api::Api(server::Loop& loop, ApiOptions options)
                      &audit_routes,
                      &system_routes,
                      &market_routes,
+                     &volume_routes,
+                     &workdir_routes,
+                     &telemetry_routes,
                      &money_routes,
                      &health_routes,
                      &receipt_routes}) {

@@ -39,6 +39,7 @@ struct ApiOptions {
   Sealer::Key seal_key{};           // For secrets of jobs.
   server::AgentHub* hub = nullptr;
   server::LogStore* logs = nullptr;
+  server::WorkdirStore* workdirs = nullptr;
   AgentAddress agents{};
 };
 

@@ -50,10 +50,13 @@ struct Needed {
   Action operator()(const engine::WindowClosed&) const { return Action::kViewJob; }
   Action operator()(const engine::WindowMoved&) const { return Action::kViewJob; }
   Action operator()(const engine::WindowsChanged&) const { return Action::kViewJob; }
+  Action operator()(const engine::VolumeCreated&) const { return Action::kViewJob; }
+  Action operator()(const engine::VolumeRemoved&) const { return Action::kViewJob; }
+  Action operator()(const engine::VolumeWorked&) const { return Action::kViewJob; }
   // Money and market: whoever sees the party's bill.
   template <class Money>
   Action operator()(const Money&) const {
-    static_assert(engine::kEventNumber<Money> >= 60 && engine::kEventNumber<Money> < 100);
+    static_assert(engine::kEventNumber<Money> >= 60 && engine::kEventNumber<Money> < 90);
     return Action::kViewBilling;
   }
 };

@@ -46,15 +46,43 @@ void plan(Api& api, Call call, engine::SubmitJob command, const std::string& own
            });
 }
 
+// A working directory is content that the owner's tenant has uploaded, and never a path: no path of a
+// person's machine means anything here.
+std::optional<wire::Problem> workdir_problem(const Api& api,
+                                             const State& state,
+                                             PartyId owner,
+                                             const std::string& digest) {
+  const server::WorkdirStore* store = api.options().workdirs;
+  if (!server::WorkdirStore::is_digest(digest) || store == nullptr)
+    return wire::Problem{"workdir",
+                         "'" + digest + "' is not something that was uploaded",
+                         "tranche run uploads a directory by itself; the API takes PUT /v1/workdirs first"};
+  if (store->held(engine::tenant_of(state, owner), digest).complete) return std::nullopt;
+  return wire::Problem{"workdir", "nothing was uploaded under this digest", "upload it again"};
+}
+
+void submit_checked(Api& api, Call call, wire::JobSpec& spec);
+
 void submit(Api& api, Call call) {
   auto spec = read_spec(call);
   if (!spec) return call.reply.send(problem(spec.error(), call.envelope.request_id));
+  if (spec->workdir.empty()) return submit_checked(api, std::move(call), *spec);
+  const std::string owner(call.query_value("owner"));
+  api.loop().read([&api, call = std::move(call), spec = std::move(*spec), owner](const State& state) mutable {
+    const PartyId party = owner.empty() ? call.envelope.actor : engine::find_path(state, owner);
+    if (const auto wrong = workdir_problem(api, state, party, spec.workdir))
+      return call.reply.send(problem(*wrong, call.envelope.request_id));
+    submit_checked(api, std::move(call), spec);
+  });
+}
+
+void submit_checked(Api& api, Call call, wire::JobSpec& spec) {
   const auto catalogue = api.catalogue();
-  const auto ask = wire::resolve_ask(*spec, catalogue->skus, catalogue->settings);
+  const auto ask = wire::resolve_ask(spec, catalogue->skus, catalogue->settings);
   if (!ask) return call.reply.send(problem(ask.error(), call.envelope.request_id));
-  const wire::TextMap secrets = spec->secrets;
-  for (const auto& [name, secret] : secrets) spec->secrets.set(name, api.sealer().seal(secret));
-  engine::SubmitJob command{.owner = {}, .name = spec->name, .ask = *ask, .spec = wire::to_json(*spec)};
+  const wire::TextMap secrets = spec.secrets;
+  for (const auto& [name, secret] : secrets) spec.secrets.set(name, api.sealer().seal(secret));
+  engine::SubmitJob command{.owner = {}, .name = spec.name, .ask = *ask, .spec = wire::to_json(spec)};
   const std::string owner(call.query_value("owner"));
   if (call.query_value("dry_run") == "true") return plan(api, std::move(call), std::move(command), owner);
   const auto created = [](const server::Outcome& outcome) {

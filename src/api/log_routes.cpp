@@ -5,6 +5,7 @@
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "server/log_store.hpp"
+#include "wire/api_telemetry.hpp"
 #include "wire/fields.hpp"
 
 namespace tranche::api {
@@ -106,10 +107,60 @@ void logs(Api& api, Call call) {
   });
 }
 
+// In the logs of jobs that the caller may see, newest job first; beside the engine, because it reads files.
+void search(Api& api, Call call) {
+  constexpr std::size_t kJobsMax = 1000;
+  const std::string wanted(call.query_value("text"));
+  const std::string owner(call.query_value("owner"));
+  const auto page = page_of(call);
+  if (!page) return call.reply.send(problem(page.error(), call.envelope.request_id));
+  if (wanted.empty())
+    return call.reply.send(
+        problem(wire::Problem{"text", "say what to look for", ""}, call.envelope.request_id));
+  api.loop().read(
+      [&api, call = std::move(call), wanted, owner, most = page->limit](const State& state) mutable {
+        call.envelope.at = state.now;
+        const auto actor = engine::actor_of(state, call.envelope);
+        if (!actor) return call.reply.send(unauthenticated(call.envelope.request_id));
+        const PartyId under = owner.empty() ? kPlatform : engine::find_path(state, owner);
+        std::vector<JobId> jobs;
+        for (auto at = state.jobs.rbegin(); at != state.jobs.rend() && jobs.size() < kJobsMax; ++at) {
+          const engine::Job& job = at->second;
+          if (engine::is_at_or_below(state, job.owner, under) && engine::can_see(state, *actor, job))
+            jobs.push_back(job.id);
+        }
+        const server::LogStore* store = api.options().logs;
+        api.later(std::move(call), [store, jobs = std::move(jobs), wanted, most](Call next) {
+          wire::LogMatches out;
+          for (const JobId job : jobs) {
+            for (server::LogStore::Found& found : store->search(job, wanted, most + 1 - out.items.size()))
+              out.items.push_back({.job = job,
+                                   .attempt = found.name.attempt,
+                                   .rank = found.name.rank,
+                                   .stream = std::string(wire::name_of(found.name.stream)),
+                                   .offset = found.offset,
+                                   .line = std::move(found.line)});
+            out.more = out.items.size() > most;
+            if (out.more) break;
+          }
+          if (out.more) out.items.resize(most);
+          next.reply.send(json(out));
+        });
+      });
+}
+
 }  // namespace
 
 std::vector<Route> log_routes() {
   return {{.method = "GET",
+           .path = "/v1/logs",
+           .id = "search_logs",
+           .tag = "jobs",
+           .summary = "Lines of your jobs' logs with a text in them, newest job first",
+           .gives = body<wire::LogMatches>(),
+           .query = {"text", "owner", "limit"},
+           .handle = search},
+          {.method = "GET",
            .path = "/v1/jobs/{job}/logs",
            .id = "job_logs",
            .tag = "jobs",

@@ -66,5 +66,8 @@ std::vector<Route> market_routes();
 std::vector<Route> money_routes();  // Accounts, prices, costs, invoices.
 std::vector<Route> health_routes();
 std::vector<Route> receipt_routes();  // Proofs, and where a device's time went.
+std::vector<Route> volume_routes();
+std::vector<Route> workdir_routes();
+std::vector<Route> telemetry_routes();  // What happens now, in the last hours, and how a job behaved.
 
 }  // namespace tranche::api

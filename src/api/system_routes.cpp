@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Health, metrics and the API's own document.
 #include "api/api.hpp"
+#include "api/metrics.hpp"
 #include "api/problem.hpp"
 
 namespace tranche::api {
@@ -37,15 +38,6 @@ void openapi(Api& api, Call call) {
   call.reply.send(json_response(200, api.openapi()));
 }
 
-void append_metric(std::string& out,
-                   std::string_view name,
-                   std::string_view kind,
-                   std::string_view help,
-                   std::string value) {
-  out += "# HELP " + std::string(name) + ' ' + std::string(help) + "\n# TYPE " + std::string(name) + ' ' +
-         std::string(kind) + '\n' + std::string(name) + ' ' + value + '\n';
-}
-
 std::string seconds(std::uint64_t nanoseconds) {
   std::string text = std::to_string(nanoseconds / 1'000'000'000) + '.';
   const std::string fraction = std::to_string(nanoseconds % 1'000'000'000);
@@ -53,9 +45,10 @@ std::string seconds(std::uint64_t nanoseconds) {
 }
 
 void metrics(Api& api, Call call) {
+  const bool old_label = call.query_value("hostname_label") == "Hostname";
   api.view(
       std::move(call),
-      [&api](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
+      [&api, old_label](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
         if (auto refusal = engine::check_access(state, actor, engine::Action::kViewParty, kPlatform))
           return refuse(*refusal);
         const server::LoopCounts counts = api.loop().counts();
@@ -102,7 +95,11 @@ void metrics(Api& api, Call call) {
                       "gauge",
                       "Commands and reads that wait.",
                       std::to_string(counts.waiting));
-        append_metric(out, "tranche_jobs", "gauge", "Jobs known.", std::to_string(state.jobs.size()));
+        append_metric(out,
+                      "tranche_jobs",
+                      "gauge",
+                      "Jobs known, ended ones included.",
+                      std::to_string(state.jobs.size()));
         append_metric(out,
                       "tranche_parties",
                       "gauge",
@@ -118,6 +115,11 @@ void metrics(Api& api, Call call) {
                       "gauge",
                       "1 while ordinary writes are refused.",
                       counts.disk_low ? "1" : "0");
+        if (const server::AgentHub* hub = api.options().hub) {
+          append_device_metrics(out, state, *hub, old_label ? "Hostname" : "hostname");
+          append_slice_metrics(out, state, *hub);
+        }
+        append_tenant_metrics(out, state);
         net::Response response = plain(200, std::move(out));
         response.content_type = "text/plain; version=0.0.4; charset=utf-8";
         return response;
@@ -160,7 +162,8 @@ std::vector<Route> system_routes() {
        .path = "/metrics",
        .id = "metrics",
        .tag = "system",
-       .summary = "Prometheus metrics",
+       .summary = "Prometheus metrics; devices under the names of dcgm-exporter",
+       .query = {"hostname_label"},
        .handle = metrics},
   };
 }

@@ -44,6 +44,7 @@ struct ServerFlags {
   std::uint64_t ballast_mib = 16;
   std::uint64_t snapshot_every = 100'000;
   std::string heartbeat = "5s", lease = "30s", lease_grace = "10s";
+  std::string log_retention = "720h";
 };
 
 Instant wall_clock() {
@@ -64,13 +65,16 @@ sigset_t block_signals() {
 void wait_for_signal(const sigset_t& set,
                      api::Api& api,
                      server::AgentHub& hub,
+                     const std::function<void()>& hourly,
                      const std::atomic<bool>& ended) {
   constexpr timespec kPulse{.tv_sec = 1, .tv_nsec = 0};
   constexpr int kApiEvery = 5;
+  constexpr int kHour = 3600;
   for (int pulse = 0; !ended; ++pulse) {
     if (sigtimedwait(&set, nullptr, &kPulse) > 0) return;
     hub.pulse();
     if (pulse % kApiEvery == 0) api.pulse();
+    if (pulse % kHour == 0) hourly();
   }
 }
 
@@ -243,11 +247,14 @@ int serve(const ServerFlags& flags) {
   const bool first_start = loop.fresh();
   const auto authority = std::make_shared<const net::CertificateAuthority>(own_authority(flags.data));
   const api::Sealer::Key key = seal_key(flags.data);
+  const Duration retention = duration_of("--log-retention", flags.log_retention);
   server::LogStore logs(flags.data / "logs");
+  const auto workdirs = std::make_shared<server::WorkdirStore>(flags.data / "workdirs");
   server::HubOptions hub_options{.heartbeat = duration_of("--heartbeat", flags.heartbeat),
                                  .lease = duration_of("--lease", flags.lease),
                                  .grace = duration_of("--lease-grace", flags.lease_grace),
-                                 .authority = authority};
+                                 .authority = authority,
+                                 .workdirs = workdirs};
   hub_options.unseal = [sealer = api::Sealer(key)](const std::string& sealed) {
     return sealer.open(sealed).value_or("");
   };
@@ -256,6 +263,7 @@ int serve(const ServerFlags& flags) {
   std::unique_ptr<api::Api> edge;
   net::Server agents(agent_options(flags, *authority), [&](net::Request&& request, net::Reply reply) {
     if (request.path == "/v1/agent/link") return hub.accept(std::move(request), std::move(reply));
+    if (request.path == "/v1/agent/workdir") return hub.give_workdir(request, std::move(reply));
     if (request.path == "/v1/nodes/join") return edge->handle(std::move(request), std::move(reply));
     reply.send(
         {.status = 404, .content_type = "text/plain", .body = "this address is for agents\n", .headers = {}});
@@ -269,6 +277,7 @@ int serve(const ServerFlags& flags) {
                                                     .seal_key = key,
                                                     .hub = &hub,
                                                     .logs = &logs,
+                                                    .workdirs = workdirs.get(),
                                                     .agents = agent_address});
   api::Api& api = *edge;
   net::Server server(server_options(flags, *authority), [&](net::Request&& request, net::Reply reply) {
@@ -292,7 +301,12 @@ int serve(const ServerFlags& flags) {
     std::unique_ptr<EmbeddedAgent> agent;
     if (flags.with_agent)
       agent = std::make_unique<EmbeddedAgent>(invite_this_machine(loop, flags, agent_address));
-    wait_for_signal(signals, api, hub, ended);
+    const auto forget_old_logs = [&] {
+      const auto age = std::chrono::duration_cast<std::chrono::seconds>(retention);
+      if (const std::size_t jobs = logs.forget_older(age); jobs > 0)
+        log.info("logs of " + std::to_string(jobs) + " jobs were older than " + flags.log_retention);
+    };
+    wait_for_signal(signals, api, hub, forget_old_logs, ended);
     log.info("ending: finishing what is in flight");
     agent.reset();
     server.drain(std::chrono::seconds(10));
@@ -326,6 +340,10 @@ void add_flags(CLI::App& command, const std::shared_ptr<ServerFlags>& flags) {
       ->capture_default_str();
   command
       .add_option("--lease-grace", flags->lease_grace, "Beyond that, before its work is started elsewhere")
+      ->capture_default_str();
+  command
+      .add_option(
+          "--log-retention", flags->log_retention, "Logs of jobs that wrote nothing for so long are deleted")
       ->capture_default_str();
   command.add_option("--snapshot-every", flags->snapshot_every, "Records between snapshots")
       ->check(CLI::PositiveNumber)

@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include "cli/command.hpp"
+#include "cli/fleet_commands.hpp"
 #include "cli/terminal.hpp"
 
 namespace tranche::cli {
@@ -72,6 +73,9 @@ void add_client_commands(CLI::App& root, Program& program) {
   add_node_commands(root, program);
   add_book_commands(root, program);
   add_health_commands(root, program);
+  add_top_command(root, program);
+  add_behaviour_command(root, program);
+  add_volume_commands(root, program);
   add_event_commands(root, program);
   add_party_commands(root, program);
   add_role_commands(root, program);

@@ -12,6 +12,7 @@
 
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
+#include "cli/exec_session.hpp"
 #include "cli/human.hpp"
 #include "cli/terminal.hpp"
 #include "net/websocket_client.hpp"
@@ -132,12 +133,6 @@ class Remote {
   std::shared_ptr<net::WebSocketClient> socket_;
 };
 
-void end_with(const wire::ExecEnd& end) {
-  if (!end.message.empty()) write_stderr("tranche: " + end.message + "\n");
-  const int code = end.exit_signal != 0 ? 128 + end.exit_signal : end.exit_code;
-  if (code != kOk) throw quiet_end(static_cast<Exit>(code));
-}
-
 void add_exec(CLI::App& root, Program& program) {
   struct Options {
     std::string job{};
@@ -153,20 +148,7 @@ void add_exec(CLI::App& root, Program& program) {
   command.add_option("command", options->command, "Command and its arguments, after --")->required();
   command.add_option("--rank", options->rank, "Which member of a gang")->type_name("NUMBER");
   command.callback([options, &program] {
-    wire::ExecRequest request{.command = options->command, .rank = options->rank};
-    request.terminal = stdin_is_terminal() && stdout_is_terminal();
-    winsize size{};
-    if (request.terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
-      request.rows = size.ws_row;
-      request.columns = size.ws_col;
-    }
-    Remote remote(program.session(), options->job, request, {});
-    wire::ExecEnd end;
-    {
-      const auto raw = request.terminal ? std::make_unique<RawTerminal>() : nullptr;
-      end = remote.run();
-    }
-    end_with(end);
+    end_with(run_in_job(program.session(), options->job, options->command, options->rank));
   });
 }
 
@@ -228,6 +210,28 @@ void copy(Session& session, const std::string& from_text, const std::string& to_
 }
 
 }  // namespace
+
+wire::ExecEnd run_in_job(Session& session,
+                         const std::string& job,
+                         const std::vector<std::string>& command,
+                         std::uint32_t rank) {
+  wire::ExecRequest request{.command = command, .rank = rank};
+  request.terminal = stdin_is_terminal() && stdout_is_terminal();
+  winsize size{};
+  if (request.terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
+    request.rows = size.ws_row;
+    request.columns = size.ws_col;
+  }
+  Remote remote(session, job, request, {});
+  const auto raw = request.terminal ? std::make_unique<RawTerminal>() : nullptr;
+  return remote.run();
+}
+
+void end_with(const wire::ExecEnd& end) {
+  if (!end.message.empty()) write_stderr("tranche: " + end.message + "\n");
+  const int code = end.exit_signal != 0 ? 128 + end.exit_signal : end.exit_code;
+  if (code != kOk) throw quiet_end(static_cast<Exit>(code));
+}
 
 void add_exec_commands(CLI::App& root, Program& program) {
   add_exec(root, program);

@@ -9,6 +9,7 @@
 #include "cli/human.hpp"
 #include "cli/terminal.hpp"
 #include "wire/api_job.hpp"
+#include "wire/api_telemetry.hpp"
 
 namespace tranche::cli {
 namespace {
@@ -40,7 +41,7 @@ int exit_code_of(const JobDetail& detail) {
 }
 
 struct LogOptions {
-  std::string job{}, stream = "stdout";
+  std::string job{}, stream = "stdout", search{};
   bool follow = false;
   std::uint32_t attempt = 0, rank = 0;
 };
@@ -74,18 +75,39 @@ void show_logs(Session& session, const LogOptions& options) {
   }
 }
 
+void search_logs(Session& session, const LogOptions& options) {
+  const auto answer =
+      session.get<wire::LogMatches>("/v1/logs?limit=1000&text=" + path_segment(options.search));
+  session.print(answer.body, {.table = [&] {
+                  Table table({{"JOB"}, {"STREAM"}, {"LINE"}});
+                  for (const wire::LogMatch& match : answer.value.items)
+                    if (options.job.empty() || options.job == text(match.job))
+                      table.add({text(match.job), match.stream, match.line});
+                  return table;
+                }});
+  if (answer.value.more) session.say("there is more; only the first 1000 lines are shown");
+}
+
 void add_logs(CLI::App& root, Program& program) {
   const auto options = std::make_shared<LogOptions>();
   CLI::App& command = add_command(root,
                                   {"logs",
                                    "What a job wrote, and with -f what it writes",
-                                   "tranche logs job_00007K\ntranche logs -f job_00007K --stream stderr"});
-  command.add_option("job", options->job, "Id, as `ps` shows it")->required();
+                                   "tranche logs job_00007K\ntranche logs -f job_00007K --stream stderr\n"
+                                   "tranche logs --search 'out of memory'"});
+  command.add_option("job", options->job, "Id, as `ps` shows it; with --search all of yours");
+  command.add_option("--search", options->search, "Lines with this text, in logs of all jobs you may see")
+      ->type_name("TEXT");
   command.add_flag("-f,--follow", options->follow, "Stay until the job ends");
   command.add_option("--stream", options->stream, "stdout, stderr or platform")->type_name("STREAM");
   command.add_option("--attempt", options->attempt, "Which attempt; else the last")->type_name("NUMBER");
   command.add_option("--rank", options->rank, "Which member of a gang")->type_name("NUMBER");
-  command.callback([options, &program] { show_logs(program.session(), *options); });
+  command.callback([options, &program] {
+    if (!options->search.empty()) return search_logs(program.session(), *options);
+    if (options->job.empty())
+      throw usage_failure("which job?", "tranche logs JOB, or tranche logs --search TEXT");
+    show_logs(program.session(), *options);
+  });
 }
 
 void add_wait(CLI::App& root, Program& program) {

@@ -3,6 +3,7 @@
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
+#include "cli/tenant_start.hpp"
 #include "cli/terminal.hpp"
 #include "wire/api_party.hpp"
 
@@ -70,6 +71,7 @@ void add_create(CLI::App& group, Program& program, const Kind& kind) {
   struct Options {
     std::string path{}, parent{}, time_zone{};
     std::vector<std::string> roles{};
+    TenantStart start{};
   };
   const auto options = std::make_shared<Options>();
   const bool holds_roles = kind.noun == "user" || kind.noun == "service-account";
@@ -77,11 +79,22 @@ void add_create(CLI::App& group, Program& program, const Kind& kind) {
       group,
       {"create",
        "Create a " + kind.noun,
-       "tranche " + kind.noun + " create " + kind.example + (holds_roles ? " --role member" : "")});
+       "tranche " + kind.noun + " create " + kind.example + (holds_roles ? " --role member" : "") +
+           (kind.noun == "tenant" ? "\ntranche tenant create acme --gpus 10GB --run 'python train.py'"
+                                  : "")});
   command.add_option("path", options->path, "Where and what it is, such as " + kind.example)->required();
   if (kind.noun != "tenant") {
     command.add_option("--in", options->parent, "The party it belongs to, if the path is only a name")
         ->type_name("PARTY");
+  }
+  if (kind.noun == "tenant") {
+    command
+        .add_option(
+            "--run", options->start.run, "Also make its first user and token, and run this line in a job")
+        ->type_name("COMMAND");
+    command.add_option("--gpus", options->start.gpus, "With --run: what the job needs")->type_name("GPUS");
+    command.add_option("--user", options->start.user, "With --run: the first user; else admin")
+        ->type_name("NAME");
   }
   command.add_option("--time-zone", options->time_zone, "IANA name, such as Europe/Madrid")
       ->type_name("ZONE");
@@ -93,6 +106,11 @@ void add_create(CLI::App& group, Program& program, const Kind& kind) {
   }
   command.callback([options, kind, &program] {
     Session& session = program.session();
+    if (!options->start.run.empty()) {
+      options->start.tenant = options->path;
+      options->start.time_zone = options->time_zone;
+      return start_tenant(session, options->start);
+    }
     const std::string in =
         options->parent.empty() && options->path.find('/') == std::string::npos && kind.noun != "tenant"
             ? session.target().subscriber

@@ -10,6 +10,7 @@
 #include "cli/job_table.hpp"
 #include "cli/run_options.hpp"
 #include "cli/terminal.hpp"
+#include "cli/workdir_upload.hpp"
 #include "wire/api_job.hpp"
 #include "wire/sbatch.hpp"
 
@@ -149,8 +150,8 @@ void run(Session& session, Options options) {
   std::optional<std::string> file;
   if (!options.job.file.empty()) file = read_file_or_stdin(options.job.file);
   take_script(options.job, file);
-  const JobRead read = read_job(options.job, file);
-  const wire::JobSpec& job = read.job;
+  JobRead read = read_job(options.job, file);
+  wire::JobSpec& job = read.job;
   for (const std::string& note : read.notes) session.say(note);
   const std::string patience = options.wait.empty() ? "" : options.wait.front();
   if (!patience.empty() && !parse_duration(patience)) {
@@ -165,6 +166,7 @@ void run(Session& session, Options options) {
   const std::string owner = options.owner.empty() ? session.target().subscriber : options.owner;
   if (options.dry_run) add("dry_run=true");
   if (!owner.empty()) add("owner=" + path_segment(owner));
+  if (!job.workdir.empty()) job.workdir = upload_workdir(session, job.workdir, owner);
   const Call submit{.method = "POST", .path = path, .body = wire::to_json(job)};
   if (options.dry_run) return show_plan(session, session.ask<JobPlan>(submit));
 
@@ -195,7 +197,8 @@ void add_job_options(CLI::App& command, RunOptions& job) {
   command.add_option("--cpus", job.cpus, "4, 4+ or 4..8")->type_name("COUNT");
   command.add_option("--memory", job.memory, "32GB, 32+ or 16GB..64GB")->type_name("SIZE");
   command.add_option("--image", job.image, "Container image")->type_name("IMAGE");
-  command.add_option("--workdir", job.workdir, "Directory it starts in")->type_name("DIR");
+  command.add_option("--workdir", job.workdir, "Directory to upload; the job starts in a copy of it")
+      ->type_name("DIR");
   command.add_option("--model", job.model, "Class of the model, such as 13b: rules may depend on it")
       ->type_name("MODEL");
   command.add_option("--label", job.labels, "KEY=VALUE; may be repeated")

@@ -50,6 +50,9 @@ Decision decide(const State&, const Envelope&, const Actor&, const ChangeRepair&
 Decision decide(const State&, const Envelope&, const Actor&, const TestNode&);
 Decision decide(const State&, const Envelope&, const Actor&, const SetHealthPolicy&);
 Decision decide(const State&, const Envelope&, const Actor&, const SetBreaker&);
+Decision decide(const State&, const Envelope&, const Actor&, const CreateVolume&);
+Decision decide(const State&, const Envelope&, const Actor&, const SnapshotVolume&);
+Decision decide(const State&, const Envelope&, const Actor&, const RemoveVolume&);
 
 // These come from the platform itself and need no actor.
 Decision decide(const State&, const Envelope&, const Found&);
@@ -67,6 +70,7 @@ Decision decide(const State&, const Envelope&, const Schedule&);
 Decision decide(const State&, const Envelope&, const OpenMeter&);
 Decision decide(const State&, const Envelope&, const RecordUsage&);
 Decision decide(const State&, const Envelope&, const CloseMeter&);
+Decision decide(const State&, const Envelope&, const KeepVolumeReceipt&);
 
 void apply(State&, const Envelope&, const Founded&);
 void apply(State&, const Envelope&, const PartyCreated&);
@@ -127,6 +131,9 @@ void apply(State&, const Envelope&, const PriceListSet&);
 void apply(State&, const Envelope&, const MeterOpened&);
 void apply(State&, const Envelope&, const Charged&);
 void apply(State&, const Envelope&, const MeterClosed&);
+void apply(State&, const Envelope&, const VolumeCreated&);
+void apply(State&, const Envelope&, const VolumeRemoved&);
+void apply(State&, const Envelope&, const VolumeWorked&);
 
 // Health.
 void apply(State&, const Envelope&, const DeviceOrdered&);

@@ -19,6 +19,7 @@
 #include "engine/price.hpp"
 #include "engine/spend_book.hpp"
 #include "engine/token.hpp"
+#include "engine/volume.hpp"
 
 namespace tranche::engine {
 
@@ -73,6 +74,10 @@ namespace tranche::engine {
   X(OpenMeter, "meter.open") \
   X(RecordUsage, "meter.record") \
   X(CloseMeter, "meter.close") \
+  X(CreateVolume, "volume.create") \
+  X(SnapshotVolume, "volume.snapshot") \
+  X(RemoveVolume, "volume.remove") \
+  X(KeepVolumeReceipt, "volume.receipt") \
   X(ChangeRepair, "repair.change") \
   X(TestNode, "node.test") \
   X(SetHealthPolicy, "health.policy") \
@@ -144,7 +149,10 @@ namespace tranche::engine {
   X(PriceListSet, 77) \
   X(MeterOpened, 78) \
   X(Charged, 79) \
-  X(MeterClosed, 80)
+  X(MeterClosed, 80) \
+  X(VolumeCreated, 90) \
+  X(VolumeRemoved, 91) \
+  X(VolumeWorked, 92)
 // clang-format on
 
 // A variant of so many alternatives is slow to compile wherever it is copied or destroyed, and almost every

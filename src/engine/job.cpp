@@ -68,6 +68,8 @@ Decision decide(const State& state, const Envelope& envelope, const Actor& actor
   }
   if (auto refusal = ask_problem(state, command.ask)) return refuse(*refusal);
   if (auto refusal = label_problem(state, owner, command.ask)) return refuse(*refusal);
+  const VolumeWish wish{command.ask.volumes, command.ask.nodes, command.ask.simulated};
+  if (auto refusal = volume_problem(state, owner, wish)) return refuse(*refusal);
   const auto admitted = admit(state, owner, command.ask, envelope.at);
   if (!admitted) return refuse(admitted.error());
   Events events;

@@ -76,6 +76,7 @@ void apply(State& state, const Envelope& envelope, const LeaseGranted& event) {
     if (record != 0) lease.tested.push_back(record);
   }
   capacity.take(lease, job.ask);
+  place_volumes(state, job, event.node);
   state.next_lease = std::max(state.next_lease, event.id.value + 1);
   const auto at = state.leases.emplace_hint(state.leases.end(), event.id, std::move(lease));
   if (at->second.booking != ClaimId{}) capacity.refresh_holds(state, at->second);
@@ -194,6 +195,10 @@ void apply(State& state, const Envelope& envelope, const ReceiptsKept& event) {
   std::map<LeaseId, std::size_t> clean;  // Slices of each lease that were proven clean.
   for (const wire::ScrubReceipt& receipt : event.receipts.scrubs)
     clean[receipt.lease] += wire::is_clean(receipt) ? 1U : 0U;
+  for (const wire::BehaviourRecord& record : event.receipts.behaviours) {
+    const auto found = state.leases.find(record.lease);
+    if (found != state.leases.end() && found->second.node == event.node) found->second.behaviour = record;
+  }
   for (const auto& [id, slices] : clean) {
     const auto found = state.leases.find(id);
     if (found == state.leases.end() || found->second.node != event.node) continue;

@@ -13,6 +13,7 @@
 #include "policy/health_table.hpp"
 #include "wire/agent_message.hpp"
 #include "wire/ask.hpp"
+#include "wire/boxed.hpp"
 #include "wire/states.hpp"
 
 namespace tranche::engine {
@@ -71,10 +72,11 @@ struct Lease {
   std::string message{};
   Instant checkpoint{};
   LeaseUse use{};
-  ClaimId booking{};                      // In whose window it runs; zero: none.
-  Instant fault{};                        // Since when the platform failed it; charged no further.
-  std::vector<std::uint64_t> tested{};    // Records of the tests that its devices had passed.
-  std::vector<std::uint64_t> receipts{};  // Records with its own receipts.
+  ClaimId booking{};                               // In whose window it runs; zero: none.
+  Instant fault{};                                 // Since when the platform failed it; charged no further.
+  std::vector<std::uint64_t> tested{};             // Records of the tests that its devices had passed.
+  std::vector<std::uint64_t> receipts{};           // Records with its own receipts.
+  wire::Boxed<wire::BehaviourRecord> behaviour{};  // Once it has ended.
 
   [[nodiscard]] bool live() const { return !wire::is_over(state); }
   // Whether its slices are still its own: while it lives, and after that until they are clean.
@@ -115,7 +117,8 @@ BOOST_DESCRIBE_STRUCT(Lease,
                        booking,
                        fault,
                        tested,
-                       receipts))
+                       receipts,
+                       behaviour))
 
 struct LeaseGranted {
   LeaseId id{};

@@ -135,6 +135,13 @@ Events one_of_each() {
                              HealthPolicySet{{}, strict},
                              BreakerChanged{true, 4, "too many"}})
     all.push_back(std::move(event));
+  all.push_back(VolumeCreated{{4}, acme, "weights", 1000, {7}, {3}});
+  all.push_back(VolumeRemoved{{4}, acme, "weights"});
+  all.push_back(VolumeWorked{
+      {7},
+      9,
+      {.volume = {4}, .work = wire::VolumeWork::kWipe, .done = true, .files = 2, .method = "zeros"},
+      acme});
   return all;
 }
 

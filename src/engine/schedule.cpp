@@ -115,7 +115,7 @@ class Pass {
 
   [[nodiscard]] bool may_reclaim(const WaitingKey& key, const Job& job) const {
     return key.kind != kNoKind && reclaims_ < kReclaimsMax && !promised_.contains(job.id) &&
-           !tried_.contains(key.kind) && job.ask.instances > 0;
+           !tried_.contains(key.kind) && job.ask.instances > 0 && job.ask.volumes.empty();
   }
 
   void offer(const Turn& turn) {
@@ -191,6 +191,7 @@ class Pass {
       const Instant end = job.ask.time == Duration{} ? kFarFuture : envelope_.at + job.ask.time;
       closed.merge(kept_free(state_, envelope_.at, end));
     }
+    close_elsewhere(state_, job, closed);
     std::vector<DeviceId> blocked;
     capacity_.block_restricted(job.ask.preemptible, shape.shares(), blocked);
     was_closed_ = !closed.empty() || barring_ || !blocked.empty();
@@ -263,8 +264,10 @@ class Pass {
   // The first that must wait is promised a node: others use it only if they are gone by then.
   void reserve(const Job& job, const policy::Shape& shape) {
     Reservation best{.job = job.id, .at = kFarFuture};
+    std::set<NodeId> elsewhere;
+    close_elsewhere(state_, job, elsewhere);
     for (const auto& [id, node] : state_.nodes) {
-      if (!takes_work(node)) continue;
+      if (!takes_work(node) || elsewhere.contains(id)) continue;
       const auto at = free_at(node, shape);
       if (at && *at < best.at) {
         best.at = *at;

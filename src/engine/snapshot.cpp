@@ -115,6 +115,7 @@ std::string encode_state(const State& state) {
   wire::detail::write_record(out, state.health);
   write_values(out, state.repairs);
   write_values(out, state.device_days);
+  write_values(out, state.volumes);
   return out;
 }
 
@@ -134,7 +135,9 @@ Result<State, std::string> decode_state(std::string_view bytes) {
                      // Those written before there were bookings and health end here.
                      (reader.left() == 0 ||
                       (read_values(reader, state.bookings, [](const Booking& one) { return one.id; }) &&
-                       read_health(reader, state)));
+                       read_health(reader, state) &&
+                       (reader.left() == 0 ||
+                        read_values(reader, state.volumes, [](const Volume& one) { return one.id; }))));
   if (!whole) return refuse(std::string(reader.reason()));
   if (reader.left() > 0) return refuse(std::string("there are bytes after the end of the state"));
   state.sequence = counters.sequence;

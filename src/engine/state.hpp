@@ -28,6 +28,7 @@
 #include "engine/reconcile.hpp"
 #include "engine/spend_book.hpp"
 #include "engine/token.hpp"
+#include "engine/volume.hpp"
 
 namespace tranche::engine {
 
@@ -74,6 +75,7 @@ struct State {
   Health health{};
   std::map<std::uint64_t, Repair> repairs{};
   std::map<DeviceDayKey, DeviceDayUse> device_days{};
+  std::map<VolumeId, Volume> volumes{};  // Those that are gone stay, with their receipts.
   Indexes index{};
 
   [[nodiscard]] const Party* party(PartyId id) const;

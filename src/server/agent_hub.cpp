@@ -13,6 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::size_t kLogNamesMax = 8192;
+
 net::Response plain(int status, std::string message) {
   return {.status = status, .content_type = "text/plain", .body = std::move(message) + '\n', .headers = {}};
 }
@@ -45,7 +47,13 @@ wire::LeaseRevoke order_of(const engine::LeaseRevoked& event, std::uint64_t epoc
 }  // namespace
 
 AgentHub::AgentHub(Loop& loop, LogStore& logs, HubOptions options)
-    : loop_(loop), logs_(logs), options_(std::move(options)) {
+    : loop_(loop), logs_(logs), options_(std::move(options)), log_names_(kLogNamesMax, [this](LeaseId id) {
+        loop_.read([this, id](const engine::State& state) {
+          const engine::Lease* lease = state.lease(id);
+          if (lease == nullptr) return log_names_.put(id, std::nullopt);
+          log_names_.put(id, LogPlace{{lease->job, lease->attempt, lease->rank}, lease->node, lease->epoch});
+        });
+      }) {
   loop_.follow([this](const Durable& durable) { follow(durable); });
 }
 
@@ -58,8 +66,6 @@ void AgentHub::start() {
     const std::lock_guard lock(mutex_);
     for (const auto& [id, node] : state.nodes)
       if (node.state == engine::NodeState::kReady) promised_.emplace(id, Clock::now());
-    for (const auto& [id, lease] : state.leases)
-      if (lease.live()) log_names_[id] = {lease.job, lease.attempt, lease.rank};
   });
 }
 
@@ -118,6 +124,7 @@ void AgentHub::dropped(const std::shared_ptr<AgentLink>& link) {
     if (found == links_.end() || found->second != link) return;
     links_.erase(found);
     facts_[link->node()].connected = false;
+    telemetry_.forget(link->node());
     for (auto at = sessions_.begin(); at != sessions_.end();) {
       if (at->second.node != link->node()) {
         ++at;
@@ -137,6 +144,8 @@ void AgentHub::receive(const std::shared_ptr<AgentLink>& link, const wire::Agent
     if (!hello) return link->part("protocol", "the first frame must be a hello");
     return greet(link, *hello);
   }
+  if (frame.sequence != 0 && !link->in_turn(frame.sequence))
+    return link->part("protocol", "a message before this one is missing");
   const auto opened = [&]<class Message>(const Message*, auto use) {
     if (auto message = wire::open_frame<Message>(frame)) {
       use(*message);
@@ -163,6 +172,10 @@ void AgentHub::receive(const std::shared_ptr<AgentLink>& link, const wire::Agent
     case AgentMessageKind::kHealthSignal:
       return opened(static_cast<wire::HealthSignal*>(nullptr), [&](const auto& m) {
         carry(link, frame.sequence, engine::NoteHealth{node, frame.sequence, m});
+      });
+    case AgentMessageKind::kVolumeReceipt:
+      return opened(static_cast<wire::VolumeReceipt*>(nullptr), [&](const auto& m) {
+        carry(link, frame.sequence, engine::KeepVolumeReceipt{node, frame.sequence, m});
       });
     case AgentMessageKind::kLogChunk:
       return opened(static_cast<wire::LogChunk*>(nullptr), [&](const auto& m) { keep_log(link, m); });
@@ -214,6 +227,7 @@ void AgentHub::welcome(const std::shared_ptr<AgentLink>& link,
   }
   if (before) before->part("replaced", "the node connected again");
   link->acknowledge(node.received);
+  link->begins_after(node.received);
   link->send(wire::Welcome{.version = link->version,
                            .node = node.id,
                            .epoch = 1,
@@ -237,6 +251,8 @@ void AgentHub::welcome(const std::shared_ptr<AgentLink>& link,
     const engine::Device& device = state.devices.at(id);
     if (device.record.order != 0) link->send(order_for(device));
   }
+  for (const auto& [id, volume] : state.volumes)
+    if (volume.node == node.id) order_volume_work(state, volume);
 }
 
 void AgentHub::heard(const std::shared_ptr<AgentLink>& link, const wire::Heartbeat& heartbeat) {
@@ -247,6 +263,8 @@ void AgentHub::heard(const std::shared_ptr<AgentLink>& link, const wire::Heartbe
     facts_[link->node()].last = heartbeat;
     promised_[link->node()] = Clock::now();
   }
+  telemetry_.take(
+      link->node(), heartbeat, std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now()));
   link->send(wire::HeartbeatAnswer{.heartbeat_at = heartbeat.at, .lease = options_.lease});
 }
 
@@ -267,17 +285,18 @@ void AgentHub::carry(const std::shared_ptr<AgentLink>& link,
                });
 }
 
+// Only the node that holds, or held, the lease writes its log; what others send is dropped, and taken from
+// them, so that they do not send it for ever.
 void AgentHub::keep_log(const std::shared_ptr<AgentLink>& link, const wire::LogChunk& chunk) {
-  std::optional<LogName> name;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = log_names_.find(chunk.lease);
-    if (found != log_names_.end()) name = found->second;
-  }
-  if (!name) return;
-  name->stream = chunk.stream;
-  const std::uint64_t held = logs_.append(*name, chunk.offset, chunk.bytes);
-  link->send(wire::LogAck{.lease = chunk.lease, .stream = chunk.stream, .offset = held});
+  log_names_.with(chunk.lease, [this, link, chunk](const std::optional<LogPlace>& place) {
+    std::uint64_t held = chunk.offset + chunk.bytes.size();
+    if (place && place->node == link->node() && place->epoch == chunk.epoch) {
+      LogName name = place->name;
+      name.stream = chunk.stream;
+      held = logs_.append(name, chunk.offset, chunk.bytes);
+    }
+    link->send(wire::LogAck{.lease = chunk.lease, .stream = chunk.stream, .offset = held});
+  });
 }
 
 void AgentHub::renew_certificate(const std::shared_ptr<AgentLink>& link, const wire::CertificateWish& wish) {
@@ -290,41 +309,12 @@ void AgentHub::renew_certificate(const std::shared_ptr<AgentLink>& link, const w
   link->send(wire::Certificate{.certificate_pem = *made});
 }
 
-wire::LeaseGrant AgentHub::grant_of(const engine::State& state, const engine::Lease& lease) const {
-  const engine::Job& job = state.jobs.at(lease.job);
-  wire::LeaseGrant grant{.lease = lease.id,
-                         .epoch = lease.epoch,
-                         .job = lease.job,
-                         .attempt = lease.attempt,
-                         .owner = lease.owner,
-                         .tenant = lease.tenant,
-                         .expires_in = options_.lease,
-                         .rank = lease.rank};
-  if (auto spec = wire::from_json<wire::JobSpec>(job.spec)) grant.spec = std::move(*spec);
-  const wire::TextMap sealed = grant.spec.secrets;
-  for (const auto& [name, value] : sealed)
-    if (options_.unseal) grant.spec.secrets.set(name, options_.unseal(value));
-  if (job.ask.time > Duration{}) grant.spec.limits.time = job.ask.time;
-  for (const engine::Slice& slice : lease.slices) {
-    grant.slices.push_back({.device = slice.device,
-                            .uuid = state.devices.at(slice.device).facts.uuid,
-                            .isolation = lease.isolation,
-                            .vram = {slice.vram},
-                            .milli = slice.milli,
-                            .profile = job.ask.profile,
-                            .start = slice.start});
-  }
-  for (const LeaseId member : job.leases) grant.peers.push_back(facts(state.leases.at(member).node).address);
-  return grant;
-}
-
 void AgentHub::follow(const Durable& durable) {
   for (const engine::Event& event : *durable.events) {
     if (const auto* granted = std::get_if<engine::LeaseGranted>(&event)) {
-      {
-        const std::lock_guard lock(mutex_);
-        log_names_[granted->id] = {granted->job, granted->attempt, granted->rank};
-      }
+      log_names_.put(
+          granted->id,
+          LogPlace{{granted->job, granted->attempt, granted->rank}, granted->node, granted->epoch});
       const engine::Lease* lease = durable.state->lease(granted->id);
       if (lease == nullptr || !lease->live()) continue;
       if (const auto link = link_of(granted->node)) link->send(grant_of(*durable.state, *lease));
@@ -336,6 +326,10 @@ void AgentHub::follow(const Durable& durable) {
       const engine::Device* device = durable.state->device(ordered->device);
       if (device == nullptr || device->record.order != ordered->order) continue;
       if (const auto link = link_of(device->node)) link->send(order_for(*device));
+    } else if (const auto* made = std::get_if<engine::VolumeCreated>(&event)) {
+      order_volume_work(*durable.state, durable.state->volumes.at(made->id));
+    } else if (const auto* removed = std::get_if<engine::VolumeRemoved>(&event)) {
+      order_volume_work(*durable.state, durable.state->volumes.at(removed->id));
     }
   }
 }

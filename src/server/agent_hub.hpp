@@ -15,8 +15,11 @@
 #include "net/certificate_authority.hpp"
 #include "net/http.hpp"
 #include "net/reply.hpp"
+#include "server/log_names.hpp"
 #include "server/log_store.hpp"
 #include "server/loop.hpp"
+#include "server/telemetry.hpp"
+#include "server/workdir_store.hpp"
 #include "wire/agent_message.hpp"
 
 namespace tranche::server {
@@ -28,6 +31,7 @@ struct HubOptions {
   std::chrono::seconds certificate_life = std::chrono::hours(24);
   std::function<std::string(const std::string& sealed)> unseal{};
   std::shared_ptr<const net::CertificateAuthority> authority{};
+  std::shared_ptr<WorkdirStore> workdirs{};
   Log log = [](const std::string&) {};
 };
 
@@ -50,11 +54,14 @@ class AgentHub {
 
   void start();  // After the loop: from now on silence counts.
   void accept(net::Request&& request, net::Reply reply);
+  // A piece of the working directory of a lease, for the node that holds the lease.
+  void give_workdir(const net::Request& request, net::Reply reply);
   void pulse();  // Every second or so.
   void close();  // Parts from everybody; before the loop ends.
 
   [[nodiscard]] LinkFacts facts(NodeId node) const;
   [[nodiscard]] const HubOptions& options() const { return options_; }
+  [[nodiscard]] const Telemetry& telemetry() const { return telemetry_; }
 
   // A command in a running job. `on_data` and `on_end` come on a thread of the network.
   struct SessionCallbacks {
@@ -86,6 +93,7 @@ class AgentHub {
   [[nodiscard]] std::shared_ptr<AgentLink> link_of(NodeId node) const;
   [[nodiscard]] wire::LeaseGrant grant_of(const engine::State& state, const engine::Lease& lease) const;
   void promise(NodeId node);
+  void order_volume_work(const engine::State& state, const engine::Volume& volume);
 
   Loop& loop_;
   LogStore& logs_;
@@ -95,7 +103,8 @@ class AgentHub {
   std::map<NodeId, LinkFacts> facts_;
   // When each node was last promised that its leases live on; monotonic.
   std::map<NodeId, std::chrono::steady_clock::time_point> promised_;
-  std::map<LeaseId, LogName> log_names_;  // Of live leases; loop's events keep it.
+  LogNames log_names_;
+  Telemetry telemetry_;
   std::map<std::uint64_t, Session> sessions_;
   std::uint64_t next_session_ = 1;
   bool closing_ = false;

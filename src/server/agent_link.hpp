@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One open WebSocket to an agent: frames out in order, with what was taken in for good.
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -41,6 +42,20 @@ class AgentLink {
     if (const auto socket = socket_.lock()) socket->close(1000, reason);
   }
 
+  // Whether a message follows the one before it. A gap means that one was lost or came out of turn: then the
+  // link is cut, and the agent sends everything again in its order. One that was here before is let through:
+  // the engine knows that it has it.
+  [[nodiscard]] bool in_turn(std::uint64_t sequence) {
+    const std::lock_guard lock(mutex_);
+    if (sequence > received_ + 1) return false;
+    received_ = std::max(received_, sequence);
+    return true;
+  }
+  void begins_after(std::uint64_t sequence) {
+    const std::lock_guard lock(mutex_);
+    received_ = sequence;
+  }
+
   std::uint16_t version = wire::kAgentProtocolMax;
   std::atomic<bool> greeted = false;
 
@@ -51,6 +66,7 @@ class AgentLink {
   std::weak_ptr<net::WebSocket> socket_;
   std::uint64_t sent_ = 0;
   std::uint64_t acknowledged_ = 0;
+  std::uint64_t received_ = 0;
 };
 
 }  // namespace tranche::server

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/log_store.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <fcntl.h>
+#include <optional>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +12,20 @@
 
 namespace tranche::server {
 namespace {
+
+// "1.0.stdout"
+std::optional<LogName> name_of(JobId job, const std::string& file) {
+  LogName name{.job = job};
+  char* end = nullptr;
+  name.attempt = static_cast<std::uint32_t>(std::strtoul(file.c_str(), &end, 10));
+  if (*end != '.') return std::nullopt;
+  name.rank = static_cast<std::uint32_t>(std::strtoul(end + 1, &end, 10));
+  if (*end != '.') return std::nullopt;
+  const auto stream = wire::from_name<wire::LogStream>(std::string_view(end + 1));
+  if (!stream) return std::nullopt;
+  name.stream = *stream;
+  return name;
+}
 
 class File {
  public:
@@ -101,6 +118,41 @@ void LogStore::tell(const LogName& name) {
     }
   }
   for (const auto& listener : listeners) (*listener)(name);
+}
+
+std::size_t LogStore::forget_older(std::chrono::seconds age) {
+  namespace fs = std::filesystem;
+  const auto oldest = fs::file_time_type::clock::now() - age;
+  std::error_code ignored;
+  std::vector<fs::path> old;
+  for (const auto& job : fs::directory_iterator(folder_, ignored)) {
+    bool fresh = false;
+    for (const auto& file : fs::directory_iterator(job.path(), ignored))
+      fresh = fresh || file.last_write_time(ignored) > oldest;
+    if (!fresh) old.push_back(job.path());
+  }
+  const std::lock_guard lock(mutex_);
+  for (const fs::path& path : old) fs::remove_all(path, ignored);
+  return old.size();
+}
+
+std::vector<LogStore::Found> LogStore::search(JobId job, std::string_view text, std::size_t most) const {
+  constexpr std::size_t kLineMax = 4096;  // Of what is shown; a line may be as long as it likes.
+  std::vector<Found> found;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / tranche::text(job), ignored)) {
+    const std::optional<LogName> name = name_of(job, entry.path().filename().string());
+    if (!name) continue;
+    const std::string content = read(*name, 0, size(*name));
+    for (std::size_t at = content.find(text); at != std::string::npos && found.size() < most;) {
+      const std::size_t before = at == 0 ? std::string::npos : content.rfind('\n', at - 1);
+      const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+      const std::size_t end = std::min(content.find('\n', at), content.size());
+      found.push_back({*name, begin, content.substr(begin, std::min(end - begin, kLineMax))});
+      at = content.find(text, end);
+    }
+  }
+  return found;
 }
 
 void LogStore::forget(JobId job) {

@@ -2,6 +2,7 @@
 #pragma once
 // What jobs wrote, kept by the server: one file a job, attempt, rank and stream. Appends say how far they
 // are, so that a chunk sent twice is kept once.
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -39,6 +40,16 @@ class LogStore {
   [[nodiscard]] std::shared_ptr<void> listen(JobId job, Listener listener);
 
   void forget(JobId job);  // Deletes all of a job's logs.
+  // Deletes the logs of jobs that wrote nothing for so long; how many jobs that were.
+  std::size_t forget_older(std::chrono::seconds age);
+
+  struct Found {
+    LogName name{};
+    std::uint64_t offset = 0;  // Of the line.
+    std::string line{};
+  };
+  // Lines of a job with that text in them, as plain bytes, at most so many.
+  [[nodiscard]] std::vector<Found> search(JobId job, std::string_view text, std::size_t most) const;
 
  private:
   [[nodiscard]] std::filesystem::path path_of(const LogName& name) const;

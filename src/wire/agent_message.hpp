@@ -22,6 +22,7 @@
 #include "wire/receipt.hpp"
 #include "wire/states.hpp"
 #include "wire/text_map.hpp"
+#include "wire/volume.hpp"
 
 namespace tranche::wire {
 
@@ -50,6 +51,8 @@ enum class AgentMessageKind : std::uint8_t {
   kSessionOpen = 17,
   kSessionData = 18,
   kSessionEnd = 19,
+  kVolumeOrder = 20,
+  kVolumeReceipt = 21,
   kDeviceOrder = 24,
 };
 BOOST_DESCRIBE_ENUM(AgentMessageKind,
@@ -72,6 +75,8 @@ BOOST_DESCRIBE_ENUM(AgentMessageKind,
                     kSessionOpen,
                     kSessionData,
                     kSessionEnd,
+                    kVolumeOrder,
+                    kVolumeReceipt,
                     kDeviceOrder)
 
 struct AgentFrame {
@@ -203,15 +208,32 @@ BOOST_DESCRIBE_STRUCT(
     (),
     (uuid, busy_milli, vram_used, power_milliwatts, temperature_celsius, sm_clock_megahertz, ecc_uncorrected))
 
+// What the guard counts of one slice, since its lease began.
+struct SliceSample {
+  LeaseId lease{};
+  DeviceId device{};
+  std::uint64_t device_nanoseconds = 0;
+  std::uint64_t copied_bytes = 0;
+  std::uint64_t vram_refusals = 0;
+  std::uint64_t throttled_nanoseconds = 0;
+  Bytes vram_used{};
+  bool operator==(const SliceSample&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(
+    SliceSample,
+    (),
+    (lease, device, device_nanoseconds, copied_bytes, vram_refusals, throttled_nanoseconds, vram_used))
+
 struct Heartbeat {
   Instant at{};
   std::uint32_t leases = 0;
   std::uint16_t cpu_milli = 0;  // Busy share of all CPUs.
   Bytes memory_used{};
   std::vector<DeviceSample> devices{};
+  std::vector<SliceSample> slices{};
   bool operator==(const Heartbeat&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(Heartbeat, (), (at, leases, cpu_milli, memory_used, devices))
+BOOST_DESCRIBE_STRUCT(Heartbeat, (), (at, leases, cpu_milli, memory_used, devices, slices))
 
 // Renews every lease of the node that was granted before it on this link and not revoked since. The agent
 // counts from when it sent the heartbeat, the server from when it answered: the agent always ends first.
@@ -248,6 +270,7 @@ struct LeaseGrant {
   std::vector<std::string> peers{};  // Addresses of the gang, by rank.
   std::string scrubbed_for{};        // Receipt that made the slices clean for this tenant.
   bool must_scrub = true;            // Wipe the slices when it ends, and send the receipt.
+  std::vector<VolumeGrant> volumes{};
   bool operator==(const LeaseGrant&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(LeaseGrant,
@@ -264,7 +287,8 @@ BOOST_DESCRIBE_STRUCT(LeaseGrant,
                        rank,
                        peers,
                        scrubbed_for,
-                       must_scrub))
+                       must_scrub,
+                       volumes))
 
 struct LeaseRenewal {
   LeaseId lease{};
@@ -395,9 +419,10 @@ struct Receipts {
   std::vector<AcceptanceReceipt> acceptances{};
   std::vector<LimitReceipt> limits{};
   std::vector<DeviceOutcome> outcomes{};
+  std::vector<BehaviourRecord> behaviours{};
   bool operator==(const Receipts&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(Receipts, (), (scrubs, acceptances, limits, outcomes))
+BOOST_DESCRIBE_STRUCT(Receipts, (), (scrubs, acceptances, limits, outcomes, behaviours))
 
 template <class Message>
 constexpr AgentMessageKind kMessageKind = AgentMessageKind::kHello;
@@ -439,6 +464,10 @@ template <>
 inline constexpr AgentMessageKind kMessageKind<SessionEnd> = AgentMessageKind::kSessionEnd;
 template <>
 inline constexpr AgentMessageKind kMessageKind<DeviceOrder> = AgentMessageKind::kDeviceOrder;
+template <>
+inline constexpr AgentMessageKind kMessageKind<VolumeOrder> = AgentMessageKind::kVolumeOrder;
+template <>
+inline constexpr AgentMessageKind kMessageKind<VolumeReceipt> = AgentMessageKind::kVolumeReceipt;
 
 // The version two sides speak; nothing when their ranges do not meet.
 std::optional<std::uint16_t> agree_on_version(const Hello& hello,

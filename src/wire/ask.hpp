@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/money.hpp"
 #include "base/time.hpp"
@@ -36,6 +37,7 @@ struct Ask {
   std::int64_t memory_bytes = 0;  // Host memory of each member.
   std::uint32_t retries = 0;      // After errors of its own; faults of the platform are retried anyway.
   Duration retry_backoff{};
+  std::vector<std::string> volumes{};  // Names, as its tenant knows them.
 
   [[nodiscard]] std::int64_t gpu_milli() const { return static_cast<std::int64_t>(instances) * milli_each; }
   [[nodiscard]] std::int64_t vram_bytes() const { return static_cast<std::int64_t>(instances) * vram_each; }
@@ -69,6 +71,7 @@ BOOST_DESCRIBE_STRUCT(Ask,
                        cpu_milli,
                        memory_bytes,
                        retries,
-                       retry_backoff))
+                       retry_backoff,
+                       volumes))
 
 }  // namespace tranche::wire

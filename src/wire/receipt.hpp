@@ -100,4 +100,39 @@ BOOST_DESCRIBE_STRUCT(LimitReceipt,
                        vram_refusals,
                        throttled))
 
+// What a job did on its node, as the node's kernel counted it: for its tenant and its auditor.
+struct BehaviourRecord {
+  LeaseId lease{};
+  std::uint64_t processes_most = 0;     // At once, as seen once a second and at the end.
+  std::uint64_t processes_started = 0;  // At least so many, threads included.
+  std::uint64_t processes_refused = 0;  // The limit said no so often.
+  std::uint32_t processes_ended = 0;    // Left over when the job itself had ended.
+  Bytes memory_most{};
+  std::uint64_t memory_kills = 0;
+  Duration cpu_used{};
+  Duration cpu_throttled{};
+  Bytes output{};              // Written to stdout and stderr.
+  Bytes output_dropped{};      // Past the quota.
+  std::uint32_t sessions = 0;  // Commands that people ran beside it.
+  bool network = false;        // It could reach the node's network.
+  std::vector<std::string> limits_hit{};
+  bool operator==(const BehaviourRecord&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(BehaviourRecord,
+                      (),
+                      (lease,
+                       processes_most,
+                       processes_started,
+                       processes_refused,
+                       processes_ended,
+                       memory_most,
+                       memory_kills,
+                       cpu_used,
+                       cpu_throttled,
+                       output,
+                       output_dropped,
+                       sessions,
+                       network,
+                       limits_hit))
+
 }  // namespace tranche::wire

@@ -86,6 +86,7 @@ Result<Ask, Problem> resolve_ask(const JobSpec& job,
   ask.time = job.limits.time.value_or(Duration{});
   ask.spend = job.limits.spend.value_or(Money{});
   for (const auto& [key, value] : job.labels) ask.labels.emplace(key, value);
+  for (const VolumeMount& mount : job.volumes) ask.volumes.push_back(mount.name);
   ask.nodes = job.num_nodes;
   ask.simulated = job.infra == kSimulatedInfra;
   ask.cpu_milli = job.resources.cpus.milli_min;

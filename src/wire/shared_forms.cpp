@@ -48,3 +48,6 @@ TRANCHE_WIRE_RECORD(tranche::wire::SessionOpen);
 TRANCHE_WIRE_RECORD(tranche::wire::SessionData);
 TRANCHE_WIRE_RECORD(tranche::wire::SessionEnd);
 TRANCHE_WIRE_RECORD(tranche::wire::DeviceOrder);
+TRANCHE_WIRE_RECORD(tranche::wire::VolumeOrder);
+TRANCHE_WIRE_CODEC(tranche::wire::VolumeReceipt);
+TRANCHE_WIRE_CODEC(tranche::wire::BehaviourRecord);

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/node_volumes.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdexcept>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+#include "agent/files.hpp"
+#include "agent/host_time.hpp"
+
+namespace tranche::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Tally {
+  std::uint64_t files = 0;
+  std::uint64_t bytes = 0;
+};
+
+[[noreturn]] void fail(const std::string& what) {
+  throw std::runtime_error(what + ": " + std::strerror(errno));
+}
+
+// Zeros over all of its bytes, and on the disk before its name goes.
+void overwrite(int parent, const char* name, Tally& tally) {
+  const Descriptor file(::openat(parent, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  struct stat info{};
+  if (!file.open() || ::fstat(file.get(), &info) != 0) fail("cannot open a file to wipe it");
+  static const std::vector<char> kZeros(1U << 20U, 0);
+  for (off_t at = 0; at < info.st_size;) {
+    const auto count = std::min<off_t>(info.st_size - at, static_cast<off_t>(kZeros.size()));
+    const ssize_t put = ::pwrite(file.get(), kZeros.data(), static_cast<std::size_t>(count), at);
+    if (put <= 0) fail("cannot overwrite a file");
+    at += put;
+    tally.bytes += static_cast<std::uint64_t>(put);
+  }
+  if (::fsync(file.get()) != 0) fail("cannot make the wipe durable");
+  ++tally.files;
+}
+
+// Depth first, by descriptors: no link leads out, and no path is too long.
+template <class Visit>
+void walk(int parent, const char* name, const Visit& visit) {
+  const Descriptor folder(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder.open()) fail("cannot read a folder of the volume");
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd/" + std::to_string(folder.get())))
+    names.push_back(entry.path().filename().string());
+  for (const std::string& one : names) {
+    struct stat info{};
+    if (::fstatat(folder.get(), one.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) fail("cannot look at " + one);
+    visit(folder.get(), one, info);
+  }
+}
+
+void overwrite_tree(int parent, const char* name, Tally& tally) {
+  walk(parent, name, [&](int folder, const std::string& one, const struct stat& info) {
+    if (S_ISDIR(info.st_mode)) {
+      overwrite_tree(folder, one.c_str(), tally);
+    } else if (S_ISREG(info.st_mode)) {
+      if ((info.st_mode & S_IWUSR) == 0) ::fchmodat(folder, one.c_str(), 0600, 0);
+      overwrite(folder, one.c_str(), tally);
+    }
+  });
+}
+
+void copy_bytes(int from, int to, off_t size) {
+  if (::ioctl(to, FICLONE, from) == 0) return;  // Where the file system shares blocks until one is changed.
+  off_t at = 0;
+  while (at < size) {
+    const ssize_t put = ::copy_file_range(from, &at, to, nullptr, static_cast<std::size_t>(size - at), 0);
+    if (put < 0) fail("cannot copy a file");
+    if (put == 0) return;
+  }
+}
+
+void copy_file(int from_folder, int to_folder, const char* name, const struct stat& info) {
+  const Descriptor from(::openat(from_folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  const Descriptor to(::openat(to_folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!from.open() || !to.open()) fail("cannot copy a file");
+  copy_bytes(from.get(), to.get(), info.st_size);
+  if (::fchown(to.get(), info.st_uid, info.st_gid) != 0 && ::geteuid() == 0) fail("cannot copy an owner");
+  ::fchmod(to.get(), info.st_mode & 07777U);
+  const timespec times[2] = {info.st_atim, info.st_mtim};
+  ::futimens(to.get(), times);
+}
+
+void copy_link(int from_folder, int to_folder, const char* name, const struct stat& info) {
+  std::string target(static_cast<std::size_t>(info.st_size) + 1, '\0');
+  const ssize_t length = ::readlinkat(from_folder, name, target.data(), target.size());
+  if (length < 0) fail("cannot read a link");
+  target.resize(static_cast<std::size_t>(length));
+  if (::symlinkat(target.c_str(), to_folder, name) != 0) fail("cannot copy a link");
+}
+
+void copy_tree(int parent, const char* name, int to_parent, const char* to_name, Tally& tally) {
+  struct stat own{};
+  if (::fstatat(parent, name, &own, AT_SYMLINK_NOFOLLOW) != 0) fail("cannot look at the volume");
+  if (::mkdirat(to_parent, to_name, 0700) != 0) fail("cannot make a folder");
+  const Descriptor to(::openat(to_parent, to_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!to.open()) fail("cannot open the copy");
+  walk(parent, name, [&](int folder, const std::string& one, const struct stat& info) {
+    if (S_ISDIR(info.st_mode)) return copy_tree(folder, one.c_str(), to.get(), one.c_str(), tally);
+    if (S_ISLNK(info.st_mode)) return copy_link(folder, to.get(), one.c_str(), info);
+    if (!S_ISREG(info.st_mode)) return;  // Sockets and pipes hold nothing.
+    copy_file(folder, to.get(), one.c_str(), info);
+    ++tally.files;
+    tally.bytes += static_cast<std::uint64_t>(info.st_size);
+  });
+  if (::fchown(to.get(), own.st_uid, own.st_gid) != 0 && ::geteuid() == 0) fail("cannot copy an owner");
+  ::fchmod(to.get(), own.st_mode & 07777U);
+}
+
+template <class Work>
+wire::VolumeReceipt timed(const wire::VolumeOrder& order, std::string method, const Work& work) {
+  const BootTime began = boot_time();
+  Tally tally;
+  wire::VolumeReceipt receipt{.volume = order.volume, .work = order.work};
+  try {
+    work(tally);
+    receipt.done = true;
+    receipt.method = std::move(method);
+  } catch (const std::exception& error) { receipt.message = error.what(); }
+  receipt.at = wall_time();
+  receipt.took = Duration(static_cast<std::int64_t>((boot_time() - began) / 1000));
+  receipt.files = tally.files;
+  receipt.bytes = {static_cast<std::int64_t>(tally.bytes)};
+  return receipt;
+}
+
+}  // namespace
+
+bool NodeVolumes::belongs_to(VolumeId volume, PartyId tenant) const {
+  const auto owner = read_whole(place_of(volume) / "tenant");
+  return !owner || *owner == text(tenant);
+}
+
+fs::path NodeVolumes::open(VolumeId volume, PartyId tenant, std::uint32_t uid) const {
+  if (!belongs_to(volume, tenant)) throw std::runtime_error(text(volume) + " belongs to another tenant");
+  const fs::path place = place_of(volume);
+  make_folder(folder_, 0711);
+  make_folder(place, 0711);
+  write_whole(place / "tenant", text(tenant), 0600);
+  make_folder(place / "data", 0700);
+  if (uid != 0 && ::chown((place / "data").c_str(), uid, uid) != 0) fail("cannot hand over a volume");
+  return place / "data";
+}
+
+wire::VolumeReceipt NodeVolumes::copy(const wire::VolumeOrder& order) const {
+  return timed(order, "every file read and written anew, or its blocks shared", [&](Tally& tally) {
+    if (!belongs_to(order.source, order.tenant) || !belongs_to(order.volume, order.tenant))
+      throw std::runtime_error("a volume of another tenant is not copied");
+    if (!fs::is_directory(place_of(order.source) / "data"))
+      throw std::runtime_error("its source is not on this node");
+    make_folder(place_of(order.volume), 0711);
+    write_whole(place_of(order.volume) / "tenant", text(order.tenant), 0600);
+    remove_tree(place_of(order.volume) / "data");  // A copy that was broken off.
+    const Descriptor from = open_folder(place_of(order.source));
+    const Descriptor to = open_folder(place_of(order.volume));
+    copy_tree(from.get(), "data", to.get(), "data", tally);
+    if (::syncfs(to.get()) != 0) fail("cannot make the copy durable");
+  });
+}
+
+wire::VolumeReceipt NodeVolumes::wipe(const wire::VolumeOrder& order) const {
+  return timed(
+      order,
+      "every file overwritten once with zeros, synced and unlinked; what the disk itself remaps is beyond it",
+      [&](Tally& tally) {
+        if (!belongs_to(order.volume, order.tenant))
+          throw std::runtime_error("a volume of another tenant is not wiped");
+        if (!fs::exists(place_of(order.volume))) return;  // Never used, or wiped before.
+        const Descriptor place = open_folder(place_of(order.volume));
+        if (fs::exists(place_of(order.volume) / "data")) overwrite_tree(place.get(), "data", tally);
+        if (!remove_tree(place_of(order.volume))) throw std::runtime_error("files are left that cannot go");
+      });
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// How things run: now, in the last hours, and how a job behaved.
+#include <algorithm>
+#include <map>
+
+#include "api/api.hpp"
+#include "api/problem.hpp"
+#include "base/text.hpp"
+#include "server/agent_hub.hpp"
+#include "wire/api_telemetry.hpp"
+
+namespace tranche::api {
+namespace {
+
+using engine::Actor;
+using engine::State;
+using Slices = std::map<std::pair<LeaseId, DeviceId>, server::SliceNow>;
+
+wire::TopSlice slice_view(const State& state,
+                          const Actor& actor,
+                          const engine::Lease& lease,
+                          const engine::Slice& slice,
+                          const Slices& now) {
+  wire::TopSlice view{.state = lease.state, .milli = slice.milli, .vram = {slice.vram}};
+  const engine::Job* job = state.job(lease.job);
+  // That a part of a device is taken is seen by all who see the device; by whom and for what is not.
+  if (job == nullptr || !engine::can_see(state, actor, *job)) return view;
+  view.job = job->id;
+  view.name = job->name;
+  view.owner = engine::path_of(state, job->owner);
+  const auto found = now.find({lease.id, slice.device});
+  if (found == now.end()) return view;
+  view.vram_used = found->second.sample.vram_used;
+  view.busy_milli = found->second.busy_milli;
+  return view;
+}
+
+wire::TopDevice device_view(const State& state,
+                            const Actor& actor,
+                            const engine::Device& device,
+                            const server::LinkFacts& facts,
+                            const Slices& now) {
+  const engine::Node& node = state.nodes.at(device.node);
+  wire::TopDevice view{.id = device.id,
+                       .node = node.name,
+                       .connected = facts.connected,
+                       .simulated = node.simulated,
+                       .model = device.facts.model.empty() ? device.facts.name : device.facts.model,
+                       .state = device.state,
+                       .vram = device.facts.vram};
+  for (const LeaseId id : state.index.capacity->leases_on(node.id)) {
+    const engine::Lease& lease = state.leases.at(id);
+    for (const engine::Slice& slice : lease.slices) {
+      if (slice.device != device.id) continue;
+      view.milli_used += slice.milli;
+      view.slices.push_back(slice_view(state, actor, lease, slice, now));
+    }
+  }
+  for (const wire::DeviceSample& sample : facts.last.devices) {
+    if (sample.uuid != device.facts.uuid || !facts.connected) continue;
+    view.busy_milli = sample.busy_milli;
+    view.vram_used = sample.vram_used;
+    view.power_milliwatts = sample.power_milliwatts;
+    view.temperature_celsius = sample.temperature_celsius;
+  }
+  return view;
+}
+
+std::vector<wire::TopQueue> queues(const State& state, const Actor& actor) {
+  std::map<PartyId, wire::TopQueue> by_tenant;
+  for (const auto& [owner, jobs] : state.index.jobs_by_owner) {
+    if (!engine::may(state, actor, engine::Action::kViewJob, owner)) continue;
+    wire::TopQueue& queue = by_tenant[engine::tenant_of(state, owner)];
+    for (const JobId id : jobs) {
+      const engine::Job& job = state.jobs.at(id);
+      if (is_over(job.state)) continue;
+      if (job.state == wire::JobState::kPending) {
+        ++queue.pending;
+        queue.longest_wait = std::max(queue.longest_wait, state.now - job.submitted);
+      } else {
+        ++queue.running;
+        queue.gpu_milli += job.ask.gpu_milli();
+      }
+    }
+  }
+  std::vector<wire::TopQueue> out;
+  for (auto& [tenant, queue] : by_tenant) {
+    queue.tenant = engine::path_of(state, tenant);
+    if (queue.pending + queue.running > 0) out.push_back(std::move(queue));
+  }
+  return out;
+}
+
+void top(Api& api, Call call) {
+  const server::AgentHub* hub = api.options().hub;
+  api.view(std::move(call),
+           [hub](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
+             const Slices now = hub->telemetry().slices();
+             wire::TopView out{.at = state.now, .queues = queues(state, actor)};
+             for (const auto& [id, device] : state.devices) {
+               const engine::Node& node = state.nodes.at(device.node);
+               if (node.state == wire::NodeState::kRetired || !engine::can_see(state, actor, node.owner))
+                 continue;
+               out.devices.push_back(device_view(state, actor, device, hub->facts(node.id), now));
+             }
+             return json(out);
+           });
+}
+
+void telemetry(Api& api, Call call) {
+  const server::AgentHub* hub = api.options().hub;
+  const std::string device_name(call.query_value("device"));
+  const std::string since_text(call.query_value("since"));
+  const auto since =
+      since_text.empty() ? std::optional(hub->telemetry().options().kept) : parse_duration(since_text);
+  if (!since)
+    return call.reply.send(
+        problem(wire::Problem{"since", "must be a duration such as 1h", ""}, call.envelope.request_id));
+  api.view(std::move(call),
+           [hub, device_name, since = *since](const State& state,
+                                              const Actor& actor) -> Result<net::Response, wire::Refusal> {
+             const server::Telemetry& kept = hub->telemetry();
+             wire::TelemetryList out{.step = kept.options().step, .kept = kept.options().kept};
+             const Instant now = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+             for (const auto& [id, device] : state.devices) {
+               const engine::Node& node = state.nodes.at(device.node);
+               if (!device_name.empty() && device_name != text(id)) continue;
+               if (node.state == wire::NodeState::kRetired || !engine::can_see(state, actor, node.owner))
+                 continue;
+               out.items.push_back({.device = id,
+                                    .node = node.name,
+                                    .model = device.facts.model,
+                                    .simulated = node.simulated,
+                                    .points = kept.points(node.id, device.facts.uuid, now - since)});
+             }
+             if (!device_name.empty() && out.items.empty()) return refuse(engine::not_found());
+             return json(out);
+           });
+}
+
+void behaviour(Api& api, Call call) {
+  const JobId id{parse_id("job_", call.parameters.front()).value_or(0)};
+  api.view(std::move(call),
+           [id](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
+             const engine::Job* job = state.job(id);
+             if (job == nullptr || !engine::can_see(state, actor, *job)) return refuse(engine::not_found());
+             wire::BehaviourList out{.job = id};
+             for (const LeaseId lease_id : job->leases) {
+               const engine::Lease& lease = state.leases.at(lease_id);
+               if (!lease.behaviour) continue;
+               const engine::Node& node = state.nodes.at(lease.node);
+               out.items.push_back({.attempt = lease.attempt,
+                                    .rank = lease.rank,
+                                    .node = node.name,
+                                    .simulated = node.simulated,
+                                    .reason = lease.reason,
+                                    .device_milli_granted = lease.gpu_milli(),
+                                    .device_nanoseconds = lease.use.device_nanoseconds,
+                                    .record = *lease.behaviour});
+             }
+             return json(out);
+           });
+}
+
+}  // namespace
+
+std::vector<Route> telemetry_routes() {
+  return {{.method = "GET",
+           .path = "/v1/top",
+           .id = "top",
+           .tag = "capacity",
+           .summary = "Devices with what runs on them now, and queues",
+           .gives = body<wire::TopView>(),
+           .handle = top},
+          {.method = "GET",
+           .path = "/v1/telemetry",
+           .id = "list_telemetry",
+           .tag = "capacity",
+           .summary = "What devices measured in the last hours",
+           .gives = body<wire::TelemetryList>(),
+           .query = {"device", "since"},
+           .handle = telemetry},
+          {.method = "GET",
+           .path = "/v1/jobs/{job}/behaviour",
+           .id = "job_behaviour",
+           .tag = "jobs",
+           .summary = "How a job behaved on its nodes: processes, memory, limits that it hit",
+           .gives = body<wire::BehaviourList>(),
+           .handle = behaviour}};
+}
+
+}  // namespace tranche::api

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// behaviour: what a job did on its nodes, for its tenant and its auditor.
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/fleet_commands.hpp"
+#include "cli/human.hpp"
+#include "wire/api_telemetry.hpp"
+
+namespace tranche::cli {
+namespace {
+
+using wire::BehaviourList;
+using wire::LeaseBehaviour;
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ",") + word;
+  return out.empty() ? "none" : out;
+}
+
+Table table_of(const BehaviourList& list) {
+  Table table({{"NODE"},
+               {"RANK", Align::kRight},
+               {"PROCESSES", Align::kRight},
+               {"AT ONCE", Align::kRight},
+               {"MEMORY", Align::kRight},
+               {"CPU", Align::kRight},
+               {"DEVICE TIME", Align::kRight},
+               {"OUTPUT", Align::kRight},
+               {"EXECS", Align::kRight},
+               {"NETWORK"},
+               {"LIMITS HIT"}});
+  for (const LeaseBehaviour& one : list.items) {
+    const wire::BehaviourRecord& record = one.record;
+    table.add({one.node + (one.simulated ? " SIM" : ""),
+               std::to_string(one.rank),
+               "≥" + std::to_string(record.processes_started),
+               std::to_string(record.processes_most),
+               bytes_text(record.memory_most.count),
+               text(record.cpu_used),
+               text(Duration(one.device_nanoseconds / 1000)),
+               bytes_text(record.output.count),
+               std::to_string(record.sessions),
+               record.network ? "host" : "none",
+               joined(record.limits_hit)});
+  }
+  return table;
+}
+
+}  // namespace
+
+void add_behaviour_command(CLI::App& root, Program& program) {
+  const auto job = std::make_shared<std::string>();
+  CLI::App& command = add_command(root,
+                                  {"behaviour",
+                                   "What an ended job did on its nodes: processes, memory, limits it hit",
+                                   "tranche behaviour job_00007K\ntranche behaviour job_00007K -o json"});
+  command.add_option("job", *job, "Id, as `ps` shows it")->required();
+  command.callback([job, &program] {
+    Session& session = program.session();
+    const auto answer = session.get<BehaviourList>("/v1/jobs/" + path_segment(*job) + "/behaviour");
+    session.print(answer.body,
+                  {.table = [&] { return table_of(answer.value); },
+                   .names = [&] { return text(answer.value.job) + "\n"; }});
+    if (answer.value.items.empty()) session.say("nothing yet: the record is made when the job ends");
+  });
+}
+
+}  // namespace tranche::cli

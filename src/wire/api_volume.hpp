@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the API says of storage: volumes, and working directories that were uploaded.
+#include <boost/describe/class.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "wire/volume.hpp"
+
+namespace tranche::wire {
+
+struct VolumeCreate {
+  std::string name{};
+  Bytes size{};
+  std::string owner{};  // Id or path of a tenant or a part of one; empty: what you belong to.
+  std::string node{};   // Id or name; empty: where the first job that uses it runs.
+};
+BOOST_DESCRIBE_STRUCT(VolumeCreate, (), (name, size, owner, node))
+
+struct VolumeSnapshot {
+  std::string name{};  // Of the copy, a volume of the same owner.
+};
+BOOST_DESCRIBE_STRUCT(VolumeSnapshot, (), (name))
+
+struct VolumeView {
+  VolumeId id{};
+  std::string name{};
+  std::string owner{};  // Path.
+  Bytes size{};
+  std::string node{};  // Empty: no job has used it yet.
+  VolumeState state = VolumeState::kReady;
+  VolumeId source{};       // Of a snapshot.
+  bool encrypted = false;  // At rest, by the platform. Not yet: see docs/volumes.md.
+  Instant created{};
+  std::vector<JobId> used_by{};
+  std::optional<VolumeReceipt> receipt{};  // Of the copy or the wipe.
+};
+BOOST_DESCRIBE_STRUCT(VolumeView,
+                      (),
+                      (id, name, owner, size, node, state, source, encrypted, created, used_by, receipt))
+
+struct VolumeList {
+  std::vector<VolumeView> items{};
+};
+BOOST_DESCRIBE_STRUCT(VolumeList, (), (items))
+
+struct WorkdirView {
+  std::string digest{};  // "sha256:…", which is what a job file then says under workdir.
+  Bytes size{};
+  Bytes held{};  // How much the server has; an upload goes on from here.
+  bool complete = false;
+};
+BOOST_DESCRIBE_STRUCT(WorkdirView, (), (digest, size, held, complete))
+
+}  // namespace tranche::wire

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Working directories and volumes, from a person's folder to the inside of a job, and back to nothing."""
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+
+from node_test import Site
+from tranche_platform import TRANCHE, Client, main, make_user
+
+
+def cli(site, *words, token=None, given=None, check=True):
+    """The command as a person runs it; returns (exit code, stdout, stderr)."""
+    environment = {**os.environ, "TRANCHE_URL": f"http://127.0.0.1:{site.platform.port}",
+                   "TRANCHE_TOKEN": token or site.token, "HOME": str(site.platform.folder)}
+    done = subprocess.run([TRANCHE, *map(str, words)], env=environment, input=given, capture_output=True, timeout=300,
+                          check=False)
+    if check:
+        assert done.returncode == 0, (words, done)
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+def project(site):
+    folder = site.platform.folder / "project"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "run.sh").write_text("#!/bin/sh\necho it runs in $PWD; cat sub/data; ls link\n")
+    (folder / "run.sh").chmod(0o755)
+    (folder / "sub/data").write_text("forty two\n")
+    (folder / "link").symlink_to("sub/data")
+    return folder
+
+
+def a_working_directory_travels_with_its_job():
+    """What is in the folder is what the job starts in; sent once, and refused when it is not there."""
+    with Site() as site:
+        site.agent()
+        folder = project(site)
+        words = ["run", "--workdir", folder, "--wait=5m", "-o", "json", "--", "sh", "-c", "./run.sh; echo x > new; id -u"]
+        _, out, err = cli(site, *words)
+        assert "uploading" in err, err
+        job = json.loads(out)["id"]
+        lines = site.logs(job).splitlines()
+        assert lines[:3] == ["it runs in /work", "forty two", "link"], site.logs(job) + site.logs(job, "stderr")
+        assert not (folder / "new").exists()
+        _, out, err = cli(site, *words)
+        assert "uploading" not in err, err  # The server has it.
+        assert site.logs(json.loads(out)["id"]).splitlines()[:3] == lines[:3]
+        # A path means nothing to the server, nor does a digest that was never uploaded.
+        for wrong in ("./project", "/etc", "sha256:" + "0" * 64):
+            answer = site.ana.post("/v1/jobs", {"run": "true", "workdir": wrong})
+            assert answer.status == 400 and "workdir" in answer.body, answer
+        code, _, err = cli(site, "run", "--workdir", folder / "run.sh", "--", "true", check=False)
+        assert code == 2 and "cannot be read" in err, (code, err)
+
+
+def nobody_gets_anothers_working_directory():
+    """The digest of another tenant's folder opens nothing, and neither does a node without the lease."""
+    with Site() as site:
+        site.agent()
+        folder = project(site)
+        _, out, _ = cli(site, "run", "--workdir", folder, "--wait=5m", "-o", "json", "--", "true")
+        digest = site.job(json.loads(out)["id"])["spec"]["workdir"]
+        assert digest.startswith("sha256:"), digest
+        site.operator.post("/v1/tenants", {"name": "blue"})
+        _, token = make_user(site.operator, "blue", "bob", ["member"])
+        bob = Client(site.platform.port, token)
+        answer = bob.post("/v1/jobs", {"run": "ls", "workdir": digest})
+        assert answer.status == 400 and "uploaded" in answer.body, answer
+        assert bob.get(f"/v1/workdirs/{digest}").json["complete"] is False
+        assert bob.get(f"/v1/workdirs/{digest}?owner=acme/ana").status in (403, 404)
+        # Bytes that are not what the name says are not kept.
+        wrong = "sha256:" + hashlib.sha256(b"right").hexdigest()
+        assert bob.put(f"/v1/workdirs/{wrong}?size=5&offset=0", b"wrong").status == 400
+        assert bob.get(f"/v1/workdirs/{wrong}").json == {
+            "digest": wrong, "size": 0, "held": 0, "complete": False}
+
+
+def setup_and_secrets_are_kept_apart_from_the_run():
+    """The setup step sees the folder, its failure is its own, and a secret is in no log, journal or answer."""
+    with Site() as site:
+        site.agent()
+        secret = "hush-" + "7f3a" * 4
+        job = site.submit("cat made; test \"$KEY\" = \"" + secret[:5] + "\"${REST} && echo known",
+                          setup="echo from setup > made", secrets={"KEY": secret}, envs={"REST": secret[5:]})
+        site.until_state(job, "succeeded", "failed")
+        assert site.logs(job) == "from setup\nknown\n", site.logs(job) + site.logs(job, "stderr")
+        bad = site.submit("echo never", setup="exit 3")
+        site.until_state(bad, "failed")
+        assert site.job(bad)["end_reason"] == "setup_failed" and site.logs(bad) == "", site.job(bad)
+        assert secret not in json.dumps(site.job(job))
+        for place in (site.platform.folder / "data", site.agents[0].data):
+            for file in place.rglob("*"):
+                if file.is_file():
+                    assert secret.encode() not in file.read_bytes(), file
+
+
+def a_volume_outlives_jobs_and_stays_its_owners():
+    """What one job writes the next one reads; another tenant finds nothing under any name; a wipe has a receipt."""
+    with Site() as site:
+        agent = site.agent()
+        site.operator.post("/v1/tenants", {"name": "blue"})
+        _, token = make_user(site.operator, "blue", "bob", ["member"])
+        bob = Client(site.platform.port, token)
+        cli(site, "volume", "create", "data", "--size", "10MB", "--owner", "acme")
+        one = site.submit("echo kept > /data/file; mkdir /data/deep; echo too > /data/deep/file", volumes=["data:/data"])
+        site.until_state(one, "succeeded", "failed")
+        assert site.state(one) == "succeeded", site.logs(one, "stderr") + agent.log_text()
+        two = site.submit("cat /data/file /data/deep/file; echo no > /data/file && echo wrote", volumes=["data:/data:ro"])
+        site.until_state(two, "succeeded", "failed")
+        assert site.logs(two) == "kept\ntoo\n", site.logs(two)
+        volume = json.loads(cli(site, "volume", "show", "data", "-o", "json")[1])
+        assert volume["node"] == "here" and volume["encrypted"] is False, volume
+        # Nobody else: not by name, not by id, not by path, not in a list.
+        for name in ("data", volume["id"], "acme%2Fdata"):
+            for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/snapshot")):
+                answer = bob.call(method, f"/v1/volumes/{name}{path}", {"name": "mine"} if path else None)
+                assert answer.status == 404, (name, method, answer)
+            refused = bob.post("/v1/jobs", {"run": "ls /x", "volumes": [{"name": name, "path": "/x"}]})
+            assert refused.status in (400, 404), refused
+        assert bob.get("/v1/volumes?all=true").json["items"] == []
+        assert bob.post("/v1/volumes", {"name": "data", "size": 1000}).status == 201  # His own; the name is free.
+        # A snapshot holds what was there, whatever is written after it.
+        cli(site, "volume", "snapshot", "data", "before")
+        three = site.submit("echo changed > /data/file", volumes=["data:/data"])
+        site.until_state(three, "succeeded")
+        code, out, _ = cli(site, "volume", "attach", "before:/b", "--", "cat", "/b/file")
+        assert out == b"kept\n", (code, out)
+        # Gone is gone: overwritten, unlinked, with a receipt, and its place on the node is empty.
+        for name in ("before", "data"):
+            cli(site, "volume", "rm", name, "-y")
+        gone = [one for one in json.loads(cli(site, "volume", "list", "--all", "-o", "json")[1])["items"]
+                if one["name"] == "data"]
+        assert gone[0]["state"] == "gone" and gone[0]["receipt"]["files"] == 2, gone
+        assert not (agent.data / "volumes" / volume["id"]).exists()
+
+
+def a_volume_holds_no_more_than_its_size():
+    """A job that fills a volume past its size is ended for it; a neighbour's volume is untouched."""
+    with Site() as site:
+        site.agent()
+        assert site.ana.post("/v1/volumes", {"name": "small", "size": 2_000_000}).status == 201
+        job = site.submit("dd if=/dev/zero of=/v/a bs=100000 count=15 2>/dev/null; "
+                          "dd if=/dev/zero of=/v/b bs=100000 count=15 2>/dev/null; sleep 600", volumes=["small:/v"])
+        site.until_state(job, "failed", "succeeded")
+        detail = site.job(job)
+        assert detail["end_reason"] == "disk_limit" and "/v" in detail["message"], detail
+        # It can be tidied up.
+        tidy = site.submit("rm /v/b; sleep 2; ls /v", volumes=["small:/v"])
+        site.until_state(tidy, "succeeded", "failed")
+        assert site.logs(tidy) == "a\n", json.dumps(site.job(tidy)) + site.logs(tidy, "platform")
+
+
+def a_volume_covers_nothing_of_the_platforms():
+    """No path of a job's choice hides the guard, the accounts or the devices."""
+    with Site() as site:
+        site.agent()
+        assert site.ana.post("/v1/volumes", {"name": "v", "size": 1_000_000}).status == 201
+        for path in ("/etc", "/etc/OpenCL", "/run/tranche", "/dev", "/usr/lib", "/", "/work", "/a/../etc"):
+            job = site.submit("echo started", volumes=[{"name": "v", "path": path}])
+            site.until_state(job, "failed", "succeeded")
+            assert site.state(job) == "failed" and site.logs(job) == "", (path, site.job(job))
+        job = site.submit("echo started", checkpoint={"path": "/etc"})
+        site.until_state(job, "failed", "succeeded")
+        assert site.state(job) == "failed" and site.logs(job) == "", site.job(job)
+
+
+if __name__ == "__main__":
+    main([a_working_directory_travels_with_its_job, nobody_gets_anothers_working_directory,
+          setup_and_secrets_are_kept_apart_from_the_run, a_volume_outlives_jobs_and_stays_its_owners,
+          a_volume_holds_no_more_than_its_size, a_volume_covers_nothing_of_the_platforms])

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is measured, and who sees it: metrics that Prometheus takes, the last hours, `top`, behaviour, log search."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from node_test import Site
+from storage_test import cli
+from tranche_platform import Client, main, make_user
+
+BOARDS = pathlib.Path(__file__).resolve().parent.parent / "share" / "grafana"
+
+
+def promtool():
+    return os.environ.get("PROMTOOL") or shutil.which("promtool")
+
+
+def with_fleet(site, count=2):
+    script = site.platform.folder / "fleet.yaml"
+    script.write_text(f"devices:\n  - model: H100-SXM5-80GB\n    count: {count}\n")
+    site.agent("sim-a", "--simulated", script)
+    site.until(lambda: "DCGM_FI_DEV_GPU_UTIL{" in site.operator.get("/metrics").body)
+
+
+def prometheus_takes_every_line():
+    """promtool finds nothing wrong, devices have the names that boards know, and labels are escaped."""
+    with Site() as site:
+        with_fleet(site)
+        site.operator.post("/v1/tenants", {"name": "blue"})
+        job = site.submit("true", resources={"gpus": "H100"}, infra="simulated", labels={"sim.duration": "10m"})
+        site.until_state(job, "running")
+        text = site.operator.get("/metrics").body
+        for name in ("GPU_UTIL", "FB_USED", "FB_FREE", "POWER_USAGE", "GPU_TEMP", "SM_CLOCK"):
+            assert text.count(f"\nDCGM_FI_DEV_{name}{{") == 2, (name, text)
+        line = next(line for line in text.splitlines() if line.startswith("DCGM_FI_DEV_FB_TOTAL{"))
+        assert 'hostname="sim-a"' in line and 'simulated="true"' in line and 'gpu="0"' in line, line
+        assert 'tranche_tenant_running_jobs{tenant="acme"} 1' in text, text
+        assert 'tranche_queue_jobs{tenant="blue"} 0' in text, text
+        assert 'Hostname="sim-a"' in site.operator.get("/metrics?hostname_label=Hostname").body
+        assert site.ana.get("/metrics").status == 403
+        tool = promtool()
+        if not tool:
+            return "[skipped] promtool is not installed (Debian package prometheus)"
+        done = subprocess.run([tool, "check", "metrics"], input=text.encode(), capture_output=True, timeout=60, check=False)
+        assert done.returncode == 0, done
+        broken = subprocess.run([tool, "check", "metrics"], input=b"a{ 1\n", capture_output=True, timeout=60, check=False)
+        assert broken.returncode != 0  # It can say no.
+    return None
+
+
+def boards_ask_only_for_what_there_is():
+    """Every metric that the bundled Grafana board names is one that the server gives."""
+    boards = list(BOARDS.glob("*.json"))
+    assert boards
+    with Site() as site:
+        with_fleet(site)
+        text = site.operator.get("/metrics").body
+        # Families of slices appear only while the guard counts one.
+        source = (pathlib.Path(__file__).resolve().parent.parent / "src/api/metrics.cpp").read_text()
+        for board in boards:
+            panels = json.loads(board.read_text())["panels"]
+            queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+            assert len(queries) >= 8, queries
+            for name in {name for query in queries for name in re.findall(r"(?:DCGM_FI|tranche)_\w+", query)}:
+                assert f"# TYPE {name} " in text or (name.startswith("tranche_slice_") and f'"{name}"' in source), name
+
+
+def the_last_hours_are_kept_without_anything_else():
+    """The server itself remembers what devices measured, and shows it to those who see the devices."""
+    with Site() as site:
+        with_fleet(site)
+        site.until(lambda: site.operator.get("/v1/telemetry").json["items"][0]["points"])
+        answer = site.operator.get("/v1/telemetry?since=1h").json
+        assert len(answer["items"]) == 2 and answer["kept"] == "4h", answer
+        point = answer["items"][0]["points"][-1]
+        assert point["at"].endswith("Z") and 0 <= point["busy_milli"] <= 1000, point
+        device = answer["items"][1]["device"]
+        assert [one["device"] for one in site.ana.get(f"/v1/telemetry?device={device}").json["items"]] == [device]
+        assert site.ana.get("/v1/telemetry?device=gpu_00ZZZZ").status == 404
+        assert site.ana.get("/v1/telemetry?since=soon").status == 400
+
+
+def top_shows_ones_own_and_hides_the_others():
+    """One's own slices by name, others' only as taken; simulated capacity is never summed with real."""
+    with Site() as site:
+        with_fleet(site)
+        site.operator.post("/v1/tenants", {"name": "blue"})
+        _, token = make_user(site.operator, "blue", "bob", ["member"])
+        job = site.submit("true", name="canary-of-acme", resources={"gpus": "H100"}, infra="simulated",
+                          labels={"sim.duration": "10m"})
+        site.until_state(job, "running")
+        mine = json.loads(cli(site, "top", "--once", "-o", "json")[1])
+        slices = [one for device in mine["devices"] for one in device["slices"]]
+        assert slices[0]["job"] == job and slices[0]["owner"] == "acme/ana", slices
+        assert mine["queues"][0]["tenant"] == "acme" and mine["queues"][0]["running"] == 1, mine
+        theirs = cli(site, "top", "--once", "-o", "json", token=token)[1].decode()
+        assert "canary" not in theirs and job not in theirs and "acme" not in theirs, theirs
+        assert [one["milli"] for device in json.loads(theirs)["devices"] for one in device["slices"]] == [1000]
+        _, out, _ = cli(site, "top")  # No terminal: once, as text.
+        assert "SIM 2 gpu" in out.decode() and "REAL" not in out.decode(), out
+
+
+def a_job_leaves_a_record_of_how_it_behaved():
+    """Processes, memory, limits hit: what the node counted is there after the end, for those who see the job."""
+    with Site() as site:
+        site.agent()
+        job = site.submit("for i in 1 2 3 4 5; do sleep 1000 & done; printf up; wait", name="busy")
+        site.until(lambda: site.logs(job) == "up", lambda: json.dumps(site.job(job)))
+        assert site.ana.post(f"/v1/jobs/{job}/stop").status == 200
+        site.until_state(job, "stopped")
+        site.until(lambda: site.ana.get(f"/v1/jobs/{job}/behaviour").json["items"])
+        record = site.ana.get(f"/v1/jobs/{job}/behaviour").json["items"][0]["record"]
+        assert record["processes_started"] >= 6 and record["processes_most"] >= 6, record
+        assert record["output"] == 2 and record["network"] is False and record["limits_hit"] == [], record
+        assert cli(site, "behaviour", job)[1].count(b"\n") == 2
+        limited = site.submit("tail -c 400000000 /dev/zero > /dev/null", resources={"memory": "64MB..64MB"})
+        site.until_state(limited, "succeeded", "failed")
+        if site.job(limited)["end_reason"] == "memory_limit":  # Where the node may hold memory limits.
+            record = site.ana.get(f"/v1/jobs/{limited}/behaviour").json["items"][0]["record"]
+            assert "memory" in record["limits_hit"], record
+
+
+def logs_are_searched_within_ones_own():
+    """A text is found in one's own jobs, and in nobody else's."""
+    with Site() as site:
+        site.agent()
+        site.operator.post("/v1/tenants", {"name": "blue"})
+        _, token = make_user(site.operator, "blue", "bob", ["member"])
+        job = site.submit("echo before; echo a needle in acme; echo after; echo needle two >&2")
+        site.until_state(job, "succeeded")
+        site.until(lambda: len(site.ana.get("/v1/logs?text=needle").json["items"]) == 2)
+        found = site.ana.get("/v1/logs?text=needle").json["items"]
+        lines = {(one["stream"], one["line"]) for one in found}
+        assert lines == {("stdout", "a needle in acme"), ("stderr", "needle two")}, found
+        assert all(one["job"] == job for one in found)
+        assert site.ana.get("/v1/logs?text=needle&limit=1").json["more"] is True
+        assert Client(site.platform.port, token).get("/v1/logs?text=needle").json["items"] == []
+        assert site.ana.get("/v1/logs").status == 400
+        assert b"needle two" in cli(site, "logs", "--search", "needle")[1]
+
+
+if __name__ == "__main__":
+    main([prometheus_takes_every_line, boards_ask_only_for_what_there_is, the_last_hours_are_kept_without_anything_else,
+          top_shows_ones_own_and_hides_the_others, a_job_leaves_a_record_of_how_it_behaved,
+          logs_are_searched_within_ones_own])
