@@ -44,6 +44,12 @@ struct Needed {
   Action operator()(const engine::HealthSignalled&) const { return Action::kManageCapacity; }
   Action operator()(const engine::JobRequeued&) const { return Action::kViewJob; }
   Action operator()(const engine::JobStopRequested&) const { return Action::kViewJob; }
+  Action operator()(const engine::DeviceOrdered&) const { return Action::kManageCapacity; }
+  Action operator()(const engine::DeviceMarked&) const { return Action::kManageCapacity; }
+  Action operator()(const engine::RepairOpened&) const { return Action::kManageCapacity; }
+  Action operator()(const engine::RepairChanged&) const { return Action::kManageCapacity; }
+  Action operator()(const engine::HealthPolicySet&) const { return Action::kManageCapacity; }
+  Action operator()(const engine::BreakerChanged&) const { return Action::kManageCapacity; }
   Action operator()(const engine::WindowsBooked&) const { return Action::kViewJob; }
   Action operator()(const engine::BookingCancelled&) const { return Action::kViewJob; }
   Action operator()(const engine::WindowOpened&) const { return Action::kViewJob; }

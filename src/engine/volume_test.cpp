@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "engine/snapshot.hpp"
+#include "engine/access.hpp"
 #include "engine/world.hpp"
 
 namespace tranche::engine {
