@@ -38,7 +38,7 @@ class Node {
   LeaseFolder start(std::uint64_t number, const char* run) {
     wire::LeaseGrant grant{.lease = {number}, .epoch = 1, .job = {number % 64 + 1}};
     grant.spec.run = run;
-    const std::uint32_t uid = job_user(rules_, grant.job);
+    const std::uint32_t uid = job_user(rules_, grant);
     const std::filesystem::path checkpoints = checkpoint_folder(rules_, grant.job);
     make_folder(checkpoints, 0700);
     if (uid != 0 && ::chown(checkpoints.c_str(), uid, uid) != 0) throw std::runtime_error("cannot chown");

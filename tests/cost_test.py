@@ -122,19 +122,20 @@ def credit_stops_a_job_and_is_never_passed():
     with Up(credit="25") as up:
         if not up.has_device():
             return "[skipped] no device was found on this machine"
-        milli = 1000
+        whole = {"gpus": "1GB", "isolation": "dedicated"}
         up.settings(hold_ahead="15s")
         up.price("3600")
-        job = up.submit("sleep 3600", resources={"gpus": "1GB", "isolation": "dedicated"})
+        job = up.submit("sleep 3600", resources=whole)
         end = up.end_of(job)
         assert end["job"]["state"] == "failed" and end["end_reason"] == "spend_limit", end
         assert "acme" in end["message"], end
         account = up.ana.get("/v1/accounts/acme").json
         assert micros(account["credit"]) >= 0 and account["held"] == "0.00", account
-        assert micros(end["charged"]) + micros(account["credit"]) == 25_000_000, (end, account, milli)
-        refused = up.ana.post("/v1/jobs", {"run": "true", "resources": {"gpus": "1GB", "isolation": "dedicated"}})
+        assert micros(end["charged"]) + micros(account["credit"]) == 25_000_000, (end, account)
+        refused = up.ana.post("/v1/jobs", {"run": "true", "resources": whole})  # What is left is less than its hold.
         assert refused.status in (402, 403) and "credit" in refused.body, refused
-        assert "credit" in up.ana.post("/v1/jobs?dry_run=true", {"run": "x", "resources": {"gpus": "1GB"}}).body
+        plan = up.ana.post("/v1/jobs?dry_run=true", {"run": "x", "resources": whole}).json
+        assert not plan["admitted"] and plan["refusal"]["rule"] == "credit", plan
     return None
 
 

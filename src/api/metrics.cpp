@@ -83,6 +83,14 @@ Labels device_labels(const engine::Node& node,
           {"simulated", node.simulated ? "true" : "false"}};
 }
 
+// Families of our own speak of a device by the id it has in the API.
+Labels own_labels(const engine::Node& node, const engine::Device& device) {
+  return {{"device", text(device.id)},
+          {"node", node.name},
+          {"model", device.facts.model.empty() ? device.facts.name : device.facts.model},
+          {"simulated", node.simulated ? "true" : "false"}};
+}
+
 struct DeviceMetric {
   std::string_view name;
   std::string_view kind;
@@ -176,14 +184,15 @@ void append_device_metrics(std::string& out,
     for (std::size_t index = 0; index < node.devices.size(); ++index) {
       const engine::Device& device = state.devices.at(node.devices[index]);
       const Labels labels = device_labels(node, device, index, hostname_label);
-      Labels with_state = labels;
+      const Labels own = own_labels(node, device);
+      Labels with_state = own;
       with_state.emplace_back("state", std::string(wire::name_of(device.state)));
       healthy.add(with_state, device.state == wire::DeviceState::kHealthy ? 1 : 0);
       std::int64_t milli = 0;
       for (const LeaseId id : state.index.capacity->leases_on(node_id))
         for (const engine::Slice& slice : state.leases.at(id).slices)
           if (slice.device == device.id) milli += slice.milli;
-      promised.add(labels, thousandths(milli));
+      promised.add(own, thousandths(milli));
       for (const wire::DeviceSample& sample : facts.last.devices) {
         if (sample.uuid != device.facts.uuid || !facts.connected) continue;
         for (std::size_t i = 0; i < families.size(); ++i)

@@ -9,7 +9,7 @@
 namespace tranche::api {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -52,8 +52,8 @@ std::string content(const Body& body) {
 
 void append_parameter(std::string& list, std::string_view name, std::string_view in) {
   if (!list.empty()) list += ',';
-  list += "{\"name\":" + quoted(name) + ",\"in\":" + quoted(in) + (in == "path" ? ",\"required\":true" : "") +
-          R"(,"schema":{"type":"string"}})";
+  list += "{\"name\":" + json_string(name) + ",\"in\":" + json_string(in) +
+          (in == "path" ? ",\"required\":true" : "") + R"(,"schema":{"type":"string"}})";
 }
 
 std::string parameters(const Route& route) {
@@ -69,7 +69,7 @@ std::string parameters(const Route& route) {
 }
 
 std::string responses(const Route& route) {
-  std::string out = "{" + quoted(std::to_string(route.status)) + ":{\"description\":\"Done\"";
+  std::string out = "{" + json_string(std::to_string(route.status)) + ":{\"description\":\"Done\"";
   if (route.gives.name != nullptr) out += ',' + content(route.gives);
   out += "}";
   const std::string problem =
@@ -77,14 +77,14 @@ std::string responses(const Route& route) {
       R"({"schema":{"$ref":"#/components/schemas/ProblemDetails"}}}})";
   for (const std::string_view status : {"400", "401", "403", "404", "4XX", "5XX"}) {
     if (route.auth == Auth::kNone && (status == "401" || status == "403")) continue;
-    out += ',' + quoted(status) + ':' + problem;
+    out += ',' + json_string(status) + ':' + problem;
   }
   return out + '}';
 }
 
 std::string operation(const Route& route) {
-  std::string out = "{\"operationId\":" + quoted(route.id) + ",\"tags\":[" + quoted(route.tag) +
-                    "],\"summary\":" + quoted(route.summary) + ",\"parameters\":" + parameters(route);
+  std::string out = "{\"operationId\":" + json_string(route.id) + ",\"tags\":[" + json_string(route.tag) +
+                    "],\"summary\":" + json_string(route.summary) + ",\"parameters\":" + parameters(route);
   if (route.takes.name != nullptr) out += R"(,"requestBody":{"required":true,)" + content(route.takes) + '}';
   out += ",\"responses\":" + responses(route);
   out += route.auth == Auth::kToken ? R"(,"security":[{"token":[]}])" : R"(,"security":[])";
@@ -100,32 +100,32 @@ std::string make_openapi(const std::vector<Route>& routes, std::string_view vers
   wire::collect_schemas<wire::ProblemDetails>(schemas);
   for (const Route& route : routes) {
     std::string& methods = paths[route.path];
-    methods += (methods.empty() ? "" : ",") + quoted(lower(route.method)) + ':' + operation(route);
+    methods += (methods.empty() ? "" : ",") + json_string(lower(route.method)) + ':' + operation(route);
     tags[route.tag] = true;
     for (const Body& body : {route.takes, route.gives}) {
       if (body.collect != nullptr) body.collect(schemas, {});
     }
   }
   std::string out =
-      R"({"openapi":"3.1.0","info":{"title":"Tranche","version":)" + quoted(version) +
+      R"({"openapi":"3.1.0","info":{"title":"Tranche","version":)" + json_string(version) +
       R"(,"summary":"Shared, schedulable, tradable GPU capacity",)"
       R"("license":{"name":"Apache-2.0","identifier":"Apache-2.0"}},"servers":[{"url":"/"}],"tags":[)";
   bool first = true;
   for (const auto& [tag, used] : tags) {
     out += (first ? "" : ",") +
-           ("{\"name\":" + quoted(tag) + ",\"description\":" + quoted(about_tag(tag)) + '}');
+           ("{\"name\":" + json_string(tag) + ",\"description\":" + json_string(about_tag(tag)) + '}');
     first = false;
   }
   out += "],\"paths\":{";
   first = true;
   for (const auto& [path, methods] : paths) {
-    out += (first ? "" : ",") + quoted(path) + ":{" + methods + '}';
+    out += (first ? "" : ",") + json_string(path) + ":{" + methods + '}';
     first = false;
   }
   out += R"(},"components":{"securitySchemes":{"token":{"type":"http","scheme":"bearer"}},"schemas":{)";
   first = true;
   for (const auto& [name, schema] : schemas) {
-    out += (first ? "" : ",") + quoted(name) + ':' + schema;
+    out += (first ? "" : ",") + json_string(name) + ':' + schema;
     first = false;
   }
   return out + "}}}";

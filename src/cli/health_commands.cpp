@@ -25,7 +25,7 @@ Table board_table(const HealthBoard& board) {
                {"JOBS", Align::kRight},
                {"LAST TEST"},
                {"SIGNALS", Align::kRight},
-               {"LAST SIGNAL", Align::kLeft, Show::kWide}});
+               {"LAST SIGNAL"}});
   for (const wire::DeviceHealth& device : board.items) {
     std::string test = "-";
     if (device.last_test)
@@ -87,7 +87,11 @@ void add_health(CLI::App& root, Program& program) {
         {.method = "PUT",
          .path = "/v1/health/breaker",
          .body = wire::to_json(wire::BreakerChange{.open = *wanted == "open"})});
-    session.print(answer.body, {.text = [&] { return "the breaker is " + *wanted + "\n"; }});
+    session.print(answer.body, {.table = [&] {
+                    Table table({{"BREAKER"}});
+                    table.add({answer.value.open ? "open" : "closed"});
+                    return table;
+                  }});
   });
   const auto file = std::make_shared<std::string>();
   CLI::App& policy = add_command(group,
@@ -100,7 +104,8 @@ void add_health(CLI::App& root, Program& program) {
     Call call{.path = "/v1/health/policy"};
     if (!file->empty()) call = {.method = "PUT", .path = call.path, .body = read_file_or_stdin(*file)};
     const auto response = session.call(call);
-    session.print(response.body, {.text = [&] { return indented_json(response.body) + "\n"; }});
+    write_stdout(session.output() == Output::kYaml ? yaml_of_json(response.body)
+                                                   : indented_json(response.body));
   });
 }
 

@@ -82,14 +82,13 @@ Table device_table(const std::vector<wire::DeviceView>& devices) {
                {"BUSY", Align::kRight},
                {"TEMP", Align::kRight, Show::kWide},
                {"POWER", Align::kRight, Show::kWide},
-               {"UUID", Align::kLeft, Show::kWide},
-               {"HEALTH", Align::kLeft, Show::kWide}});
+               {"UUID", Align::kLeft, Show::kWide}});
   for (const wire::DeviceView& device : devices) {
     table.add({text(device.id),
                device.node,
                device.model.empty() ? device.name : device.model,
                world_of(device.simulated),
-               wire::name_of(device.state),
+               device.health.empty() ? std::string(wire::name_of(device.state)) : device.health,
                wire::name_of(device.mode),
                text(device.vram),
                percent(device.milli_used),
@@ -98,8 +97,7 @@ Table device_table(const std::vector<wire::DeviceView>& devices) {
                device.busy_milli ? percent(*device.busy_milli) : "-",
                device.temperature_celsius ? std::to_string(*device.temperature_celsius) + "C" : "-",
                device.power_milliwatts ? std::to_string(*device.power_milliwatts / 1000) + "W" : "-",
-               device.uuid,
-               device.health});
+               device.uuid});
   }
   return table;
 }

@@ -77,7 +77,7 @@ class Archive {
     put_text(header.name, entry.name);
     put_text(header.link, entry.link);
     const bool plain = entry.info == nullptr;
-    put_octal(header.mode, plain ? 0644 : entry.info->st_mode & 0777U);
+    put_octal(header.mode, plain ? 0644U : entry.info->st_mode & 0777U);
     put_octal(header.uid, 0);
     put_octal(header.gid, 0);
     put_octal(header.size, entry.size);

@@ -186,6 +186,8 @@ void Capacity::block_restricted(bool preemptible, bool shares, std::vector<Devic
   for (const auto& [id, limits] : restricted_) {
     if (!(limits.first && !preemptible) && !(limits.second && shares)) continue;
     const auto [index, position] = places_.at(id);
+    // What somebody else keeps closed stays closed when this choice is over.
+    if (fleet().node(index).devices[static_cast<std::size_t>(position)].blocked) continue;
     placer_.set_blocked(index, position, true);
     blocked.push_back(id);
   }

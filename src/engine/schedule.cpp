@@ -103,7 +103,8 @@ class Pass {
   // What keeps one away from a reservation, a booking or an offer keeps away all that would stay as long.
   static Duration stay(const Job& job) { return job.ask.time == Duration{} ? Duration::max() : job.ask.time; }
   void note_refused_stay(policy::KindIndex kind, const Job& job) {
-    if (job.ask.preemptible) return;  // It may use what is only offered.
+    // It may use what is only offered, or is bound to one place: its refusal says nothing about others.
+    if (job.ask.preemptible || !job.ask.volumes.empty()) return;
     Duration& shortest = refused_stay_.emplace(kind, Duration::max()).first->second;
     shortest = std::min(shortest, stay(job));
   }

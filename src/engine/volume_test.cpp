@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include "engine/snapshot.hpp"
 #include "engine/access.hpp"
+#include "engine/snapshot.hpp"
 #include "engine/world.hpp"
 
 namespace tranche::engine {
