@@ -166,7 +166,7 @@ class Pass {
     }
     const std::size_t before = events_.size();
     const std::uint64_t leases_before = leases_;
-    for (std::uint32_t rank = 0; rank < members; ++rank) grant(job, tenant, rank, shape, places[rank]);
+    for (std::uint32_t rank = 0; rank < members; ++rank) grant(job, tenant, rank, places[rank]);
     if (!append_meters(state_, job, envelope_.at, before, pledges_, events_)) {
       events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(before), events_.end());
       leases_ = leases_before;
@@ -174,7 +174,10 @@ class Pass {
       for (const Place& place : places) capacity_.release(shape, place);
       return false;
     }
-    for (Place& place : places) taken_.push_back({shape, std::move(place)});
+    for (Place& place : places) {
+      note_use(job, shape, place);
+      taken_.push_back({shape, std::move(place)});
+    }
     started_milli_[tenant] += shape.gpu_milli() * members;
     decisions_ += static_cast<int>(members);
     return true;
@@ -205,16 +208,18 @@ class Pass {
     return place;
   }
 
-  void grant(
-      const Job& job, PartyId tenant, std::uint32_t rank, const policy::Shape& shape, const Place& place) {
+  // What later jobs of this pass must leave room for beside what is booked or offered.
+  void note_use(const Job& job, const policy::Shape& shape, const Place& place) {
+    if (job.ask.preemptible || (state_.index.calendar->empty() && state_.market.pieces_of.empty())) return;
+    const Instant end = job.ask.time == Duration{} ? kFarFuture : envelope_.at + job.ask.time;
+    for (const Slice& slice : place.slices)
+      placed_.emplace(
+          slice.device,
+          PassingUse{use_of(state_.devices.at(slice.device), job.ask, shape.trust_group, slice), end});
+  }
+
+  void grant(const Job& job, PartyId tenant, std::uint32_t rank, const Place& place) {
     ++leases_;
-    if (!job.ask.preemptible && !(state_.index.calendar->empty() && state_.market.pieces_of.empty())) {
-      const Instant end = job.ask.time == Duration{} ? kFarFuture : envelope_.at + job.ask.time;
-      for (const Slice& slice : place.slices)
-        placed_.emplace(
-            slice.device,
-            PassingUse{use_of(state_.devices.at(slice.device), job.ask, shape.trust_group, slice), end});
-    }
     events_.push_back(LeaseGranted{.id = {state_.next_lease + leases_ - 1},
                                    .job = job.id,
                                    .attempt = job.attempts + 1,
