@@ -7,36 +7,22 @@
 #include <vector>
 
 #include "app/commands.hpp"
-#include "app/sim_journal.hpp"
+#include "app/whatif_world.hpp"
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "sim/advise.hpp"
-#include "sim/whatif_csv.hpp"
 
 namespace tranche::app {
 namespace {
 
 struct AdviseArguments {
-  std::string data{};
-  std::string jobs{};
-  std::vector<std::string> fleet{};
+  WhatIfSource source{};
   std::int64_t slack = 60;
 };
 
 void run_advise(const AdviseArguments& arguments, const cli::GlobalFlags& flags) {
-  if (arguments.data.empty() == arguments.jobs.empty())
-    throw std::invalid_argument("give either --data FOLDER (a server's own past) or --jobs FILE.csv");
-  sim::WhatIfWorld world = arguments.data.empty()
-                               ? sim::WhatIfWorld{.jobs = sim::read_workload(arguments.jobs)}
-                               : journaled_world(arguments.data);
-  if (!arguments.fleet.empty()) world.fleet.clear();
-  for (const std::string& text : arguments.fleet) world.fleet.push_back(sim::parse_fleet(text));
-  if (world.jobs.empty())
-    throw std::invalid_argument("no job has run there yet; advice needs a past to look at");
-  if (world.fleet.empty())
-    throw std::invalid_argument("no node is known there; give --fleet NODESxDEVICESxMODEL");
-  const sim::AdviceReport report = sim::advise(world, arguments.slack);
+  const sim::AdviceReport report = sim::advise(world_of(arguments.source), arguments.slack);
   if (!flags.output.empty() && cli::parse_output(flags.output) == cli::Output::kJson) {
     std::puts(sim::advice_json(report).c_str());
     return;
@@ -67,13 +53,15 @@ void add_advise_command(CLI::App& root, cli::Program& program) {
                         "tranche advise --data ~/.local/share/tranche\n"
                         "tranche advise --jobs week.csv --fleet 8x8xH100-SXM5-80GB -o json"});
   auto arguments = std::make_shared<AdviseArguments>();
-  command.add_option("--data", arguments->data, "A server's data folder: its own past is looked at")
+  command.add_option("--data", arguments->source.data, "A server's data folder: its own past is looked at")
       ->type_name("FOLDER");
   command
-      .add_option("--jobs", arguments->jobs, "A workload as CSV instead, as `tranche sim whatif` reads it")
+      .add_option(
+          "--jobs", arguments->source.jobs, "A workload as CSV instead, as `tranche sim whatif` reads it")
       ->type_name("FILE");
   command
-      .add_option("--fleet", arguments->fleet, "Nodes x devices x model, instead of the nodes known there")
+      .add_option(
+          "--fleet", arguments->source.fleet, "Nodes x devices x model, instead of the nodes known there")
       ->type_name("FLEET");
   command.add_option("--slack", arguments->slack, "Seconds that the P95 wait may grow in a smaller fleet")
       ->check(CLI::NonNegativeNumber);

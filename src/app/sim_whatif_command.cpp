@@ -8,22 +8,18 @@
 #include <vector>
 
 #include "app/sim_commands.hpp"
-#include "app/sim_journal.hpp"
+#include "app/whatif_world.hpp"
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "sim/whatif.hpp"
-#include "sim/whatif_csv.hpp"
 
 namespace tranche::app {
 namespace {
 
 struct WhatIfArguments {
-  std::vector<std::string> fleet{};
-  std::string jobs{};
-  std::string data{};
+  WhatIfSource source{};
   std::string sharing = "both";
-  std::vector<std::string> shares{};
 };
 
 std::string rounded(double value, const char* form = "%.1f") {
@@ -76,27 +72,12 @@ void print_reports(const std::vector<std::pair<sim::Sharing, sim::WhatIfReport>>
   if (!first.first_refusal.empty()) std::printf("first refusal: %s\n", first.first_refusal.c_str());
 }
 
-sim::WhatIfWorld world_of(const WhatIfArguments& arguments) {
-  if (arguments.jobs.empty() == arguments.data.empty())
-    throw std::invalid_argument("give either --jobs FILE.csv or --data FOLDER (a server's own past)");
-  sim::WhatIfWorld world = arguments.data.empty()
-                               ? sim::WhatIfWorld{.jobs = sim::read_workload(arguments.jobs)}
-                               : journaled_world(arguments.data);
-  if (!arguments.fleet.empty()) world.fleet.clear();
-  for (const std::string& text : arguments.fleet) world.fleet.push_back(sim::parse_fleet(text));
-  for (const std::string& text : arguments.shares) sim::parse_share(text, world.quotas);
-  if (world.fleet.empty())
-    throw std::invalid_argument("no fleet: give --fleet NODESxDEVICESxMODEL, for example 8x8xH100-SXM5-80GB");
-  if (world.jobs.empty()) throw std::invalid_argument("there is not one job to run");
-  return world;
-}
-
 void run_whatif(const WhatIfArguments& arguments, const cli::GlobalFlags& flags) {
   const cli::Output output = flags.output.empty() ? cli::Output::kTable : cli::parse_output(flags.output);
   std::vector<sim::Sharing> wanted;
   if (arguments.sharing != "dedicated") wanted.push_back(sim::Sharing::kAsAsked);
   if (arguments.sharing != "as-asked") wanted.push_back(sim::Sharing::kDedicated);
-  const sim::WhatIfWorld world = world_of(arguments);
+  const sim::WhatIfWorld world = world_of(arguments.source);
   std::vector<std::pair<sim::Sharing, sim::WhatIfReport>> runs;
   for (const sim::Sharing sharing : wanted) {
     sim::WhatIfOptions options{.sharing = sharing, .progress = progress_line(world.jobs.size())};
@@ -122,20 +103,21 @@ void add_sim_whatif(CLI::App& sim, cli::Program& program) {
        "tranche sim whatif --data ~/.local/share/tranche --sharing dedicated\n"
        "tranche sim whatif --data DATA --fleet 2x4xL40S --share acme=4..8 -o json"});
   auto arguments = std::make_shared<WhatIfArguments>();
-  command.add_option("--fleet", arguments->fleet, "Nodes x devices x model; repeat for a mixed fleet")
+  command.add_option("--fleet", arguments->source.fleet, "Nodes x devices x model; repeat for a mixed fleet")
       ->type_name("FLEET");
   command
       .add_option(
-          "--jobs", arguments->jobs, "Workload as CSV: submit,duration,tenant,kind,gpus,milli,vram_gb")
+          "--jobs", arguments->source.jobs, "Workload as CSV: submit,duration,tenant,kind,gpus,milli,vram_gb")
       ->type_name("FILE");
   command
       .add_option(
-          "--data", arguments->data, "A server's data folder: its own jobs and nodes are the workload")
+          "--data", arguments->source.data, "A server's data folder: its own jobs and nodes are the workload")
       ->type_name("FOLDER");
   command.add_option("--sharing", arguments->sharing, "as-asked, dedicated (whole devices for all) or both")
       ->check(CLI::IsMember({"as-asked", "dedicated", "both"}));
   command
-      .add_option("--share", arguments->shares, "Guaranteed devices of a tenant, and its limit: acme=4..8")
+      .add_option(
+          "--share", arguments->source.shares, "Guaranteed devices of a tenant, and its limit: acme=4..8")
       ->type_name("SHARE");
   command.callback([arguments, &program] { run_whatif(*arguments, program.flags); });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/sim_journal.hpp"
+#include "app/whatif_world.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,6 +9,7 @@
 #include "engine/engine.hpp"
 #include "engine/record.hpp"
 #include "journal/sqlite_store.hpp"
+#include "sim/whatif_csv.hpp"
 
 namespace tranche::app {
 namespace {
@@ -86,6 +87,21 @@ sim::WhatIfWorld journaled_world(const std::string& data_folder) {
     return true;
   });
   return std::move(past).world();
+}
+
+sim::WhatIfWorld world_of(const WhatIfSource& source) {
+  if (source.jobs.empty() == source.data.empty())
+    throw std::invalid_argument("give either --data FOLDER (a server's own past) or --jobs FILE.csv");
+  sim::WhatIfWorld world = source.data.empty() ? sim::WhatIfWorld{.jobs = sim::read_workload(source.jobs)}
+                                               : journaled_world(source.data);
+  if (!source.fleet.empty()) world.fleet.clear();
+  for (const std::string& text : source.fleet) world.fleet.push_back(sim::parse_fleet(text));
+  for (const std::string& text : source.shares) sim::parse_share(text, world.quotas);
+  if (world.fleet.empty())
+    throw std::invalid_argument("no fleet: give --fleet NODESxDEVICESxMODEL, for example 8x8xH100-SXM5-80GB");
+  if (world.jobs.empty())
+    throw std::invalid_argument("not one job has run there yet; a past is needed to look at");
+  return world;
 }
 
 }  // namespace tranche::app
