@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 EVERYTHING = {"base", "wire", "net", "policy", "engine", "journal", "server", "api", "gpu", "agent", "guard",
-              "providers", "sim", "cli", "app"}
+              "providers", "sim", "cli", "gateway", "app"}
 MAY_INCLUDE = {
     "base": set(),
     "wire": {"base"},
@@ -16,6 +16,7 @@ MAY_INCLUDE = {
     "journal": {"base", "wire", "engine"},
     "server": {"base", "wire", "net", "policy", "engine", "journal"},
     "api": {"base", "wire", "net", "engine", "server"},
+    "gateway": {"base", "wire", "net", "policy", "engine", "server"},
     "gpu": {"base", "wire"},
     "agent": {"base", "wire", "net", "gpu", "guard"},
     "guard": set(),

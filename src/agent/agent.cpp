@@ -137,6 +137,7 @@ void Agent::adopt(Job& job) {
     if (alive) take_region();
     if (!alive && !is_over(phase_of(page))) bury(job);
     if (page.running_since != 0) job.meter_next = boot_time() + nanoseconds(options_.meter_every);
+    if (job.folder.grant.spec.port != 0) page.reported = 0;  // Its door is another one now.
     options_.log("adopted " + text(job.folder.grant.lease));
   } else {
     take_region();
@@ -238,6 +239,10 @@ void Agent::check_time() {
       meter(job, wall_time());
       job.meter_next = now + nanoseconds(options_.meter_every);
     }
+    if (job.meter_next != 0 && now >= job.progress.due()) {
+      tell_progress(job);
+      send_logs(job);
+    }
     if (forgettable(job, now)) done.push_back(lease);
   }
   for (const LeaseId lease : done) {
@@ -260,7 +265,7 @@ int Agent::wait_milliseconds() const {
     if (job.simulated_end != 0 && phase_of(job.folder.page()) != JobPhase::kPaused)
       next = std::min(next, job.simulated_end);
     if (job.unheard) next = std::min(next, now + nanoseconds(std::chrono::milliseconds(2)));
-    if (job.meter_next != 0) next = std::min(next, job.meter_next);
+    if (job.meter_next != 0) next = std::min({next, job.meter_next, job.progress.due()});
   }
   return next <= now ? 0 : static_cast<int>((next - now) / 1'000'000U) + 1;
 }

@@ -22,7 +22,9 @@
 #include "agent/lease_table.hpp"
 #include "agent/link.hpp"
 #include "agent/node_volumes.hpp"
+#include "agent/progress_reader.hpp"
 #include "agent/scrubber.hpp"
+#include "agent/service_door.hpp"
 #include "agent/sessions.hpp"
 #include "agent/spawner.hpp"
 #include "agent/spool.hpp"
@@ -75,6 +77,8 @@ class Agent {
     bool settling = false;
     std::size_t wiping = 0;  // Slices that are not proven clean yet.
     wire::Receipts receipts{};
+    ProgressReader progress{};
+    ServiceDoor door{};  // Of a service.
   };
   struct Device {
     wire::DeviceFacts facts{};
@@ -146,6 +150,10 @@ class Agent {
   void take_volume_order(const wire::VolumeOrder& order);
   [[nodiscard]] wire::BehaviourRecord behaviour_of(const Job& job) const;
   [[nodiscard]] std::vector<wire::SliceSample> slice_samples() const;
+  // agent_progress.cpp: how far jobs are, and what they made.
+  void tell_progress(Job& job);
+  void count_results(Job& job);
+  void open_service(Job& job);
 
   AgentOptions options_;
   Identity identity_;

@@ -182,7 +182,11 @@ void Agent::report(Job& job, LeaseState state, const std::string& message) {
                            .state = state,
                            .at = wall_time(),
                            .message = message};
-  if (state == LeaseState::kRunning) report.at = instant(page.running_since);
+  if (state == LeaseState::kRunning) {
+    report.at = instant(page.running_since);
+    open_service(job);
+    report.port = job.door.port;
+  }
   if (state == LeaseState::kEnded) {
     report.at = instant(page.ended_at);
     report.reason = static_cast<EndReason>(page.reason.load());
@@ -257,6 +261,8 @@ void Agent::settle(Job& job) {
   job.simulated_end = 0;
   job.settling = true;
   meter(job, instant(page.ended_at));
+  close_service_door(job.door);
+  tell_progress(job);  // Before the end: verdicts count only while the lease lives.
   job.receipts.behaviours = {behaviour_of(job)};
   if (guard_)
     job.receipts.limits = guard_->limits(grant, instant(page.running_since), instant(page.ended_at));

@@ -228,9 +228,10 @@ void Agent::take_certificate(const wire::Certificate& certificate) {
 void Agent::send_logs(Job& job) {
   constexpr std::size_t kChunk = 64 * 1024;
   constexpr std::uint64_t kWindow = 8 * kChunk;  // On the way and not acknowledged: the link stays usable.
-  constexpr std::array kFiles = {"stdout", "stderr", "platform"};
+  constexpr std::array kFiles = {"stdout", "stderr", "platform", "results"};
   LeasePage& page = job.folder.page();
   page.bell = 0;
+  count_results(job);
   if (!welcomed_) return;
   for (std::uint32_t stream = 0; stream < kStreams; ++stream) {
     const std::uint64_t written = page.written[stream].load(std::memory_order_acquire);

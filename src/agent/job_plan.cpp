@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "agent/unit_loop.hpp"
+
 namespace tranche::agent {
 namespace {
 
@@ -95,6 +97,9 @@ Result<void, PlanRefusal> check_wishes(const wire::LeaseGrant& grant, const Node
   if (spec.checkpoint && !spec.checkpoint->path.empty() && !may_be_covered(spec.checkpoint->path))
     return refuse(
         PlanRefusal{EndReason::kSetupFailed, "checkpoints cannot be shown at " + spec.checkpoint->path});
+  if (spec.port != 0 && spec.network != wire::Network::kNone)
+    return refuse(
+        PlanRefusal{EndReason::kSetupFailed, "a service has a network of its own: leave network out"});
   const bool needs_network = spec.network == wire::Network::kInternet ||
                              (spec.network == wire::Network::kGang && grant.peers.size() > 1);
   if (needs_network && !rules.host_network)
@@ -171,6 +176,8 @@ Result<SandboxPlan, PlanRefusal> plan_job(const wire::LeaseGrant& grant,
       spec.checkpoint && !spec.checkpoint->path.empty() ? spec.checkpoint->path : "/checkpoint";
   plan.binds.push_back({checkpoint_folder(rules, grant.job).string(), inside, BindKind::kWritable});
   plan.environment = environment_of(grant, devices, inside);
+  add_progress_files(plan, grant);
+  if (spec.port != 0) plan.environment.set("PORT", std::to_string(spec.port));
   plan.cpu_milli =
       spec.resources.cpus.milli_max != 0 ? spec.resources.cpus.milli_max : spec.resources.cpus.milli_min;
   const Bytes memory =

@@ -21,6 +21,7 @@ struct NodeRules {
   Bytes disk_default = gibibytes(16);  // For jobs that name none.
   std::uint64_t processes_max = 4096;
   std::uint64_t files_max = 1'000'000;
+  std::string service_address = "127.0.0.1";  // Of the node, where the gateway reaches its services.
 };
 
 struct GrantedDevice {

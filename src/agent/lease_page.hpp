@@ -22,7 +22,7 @@ enum class JobPhase : std::uint32_t {
 };
 
 inline constexpr std::uint32_t kMeteredDevices = 16;
-inline constexpr std::uint32_t kStreams = 3;  // As wire::LogStream counts them.
+inline constexpr std::uint32_t kStreams = 4;  // As wire::LogStream counts them.
 
 struct LeasePage {
   using Word32 = std::atomic<std::uint32_t>;

@@ -143,7 +143,8 @@ Api::Api(server::Loop& loop, ApiOptions options)
                      &telemetry_routes,
                      &money_routes,
                      &health_routes,
-                     &receipt_routes}) {
+                     &receipt_routes,
+                     &service_routes}) {
     for (Route& route : make()) routes_.push_back(std::move(route));
   }
   for (const Route& route : routes_) by_depth_[segments(route.path).size()].push_back(&route);

@@ -23,6 +23,7 @@
 #include "server/forecaster.hpp"
 #include "server/log_store.hpp"
 #include "server/loop.hpp"
+#include "wire/service.hpp"
 
 namespace tranche::api {
 
@@ -41,6 +42,8 @@ struct ApiOptions {
   server::LogStore* logs = nullptr;
   server::WorkdirStore* workdirs = nullptr;
   AgentAddress agents{};
+  // What the gateway knows of a service beyond the journal: readiness, load, address.
+  std::function<void(const engine::ServiceKey&, wire::ServiceView&)> live_service{};
 };
 
 // SKUs and settings as of the last record, for the network's threads.

@@ -59,6 +59,16 @@ struct Needed {
   Action operator()(const engine::VolumeCreated&) const { return Action::kViewJob; }
   Action operator()(const engine::VolumeRemoved&) const { return Action::kViewJob; }
   Action operator()(const engine::VolumeWorked&) const { return Action::kViewJob; }
+  Action operator()(const engine::ProgressNoted&) const { return Action::kViewJob; }
+  Action operator()(const engine::GroupFormed&) const { return Action::kViewJob; }
+  Action operator()(const engine::ChunkFormed&) const { return Action::kViewJob; }
+  Action operator()(const engine::JobWaits&) const { return Action::kViewJob; }
+  Action operator()(const engine::JobReleased&) const { return Action::kViewJob; }
+  Action operator()(const engine::ServiceSet&) const { return Action::kViewJob; }
+  Action operator()(const engine::ServiceRemoved&) const { return Action::kViewJob; }
+  Action operator()(const engine::ReplicaAdded&) const { return Action::kViewJob; }
+  Action operator()(const engine::ReplicaRetired&) const { return Action::kViewJob; }
+  Action operator()(const engine::ServiceUsed&) const { return Action::kViewJob; }
   // Money and market: whoever sees the party's bill.
   template <class Money>
   Action operator()(const Money&) const {

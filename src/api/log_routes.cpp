@@ -62,7 +62,7 @@ void logs(Api& api, Call call) {
       stream_name.empty() ? wire::LogStream::kStdout : wire::from_name<wire::LogStream>(stream_name);
   if (!stream) {
     return call.reply.send(
-        problem(wire::Problem{"stream", "there is no such stream", "stdout, stderr or platform"},
+        problem(wire::Problem{"stream", "there is no such stream", "stdout, stderr, platform or results"},
                 call.envelope.request_id));
   }
   const auto number = [&](std::string_view name, std::uint64_t otherwise) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/views.hpp"
 
+#include "api/progress_view.hpp"
 #include "engine/device_life.hpp"
 #include "engine/why.hpp"
 #include "wire/fields.hpp"
@@ -103,6 +104,9 @@ wire::JobView view_of(const engine::State& state, const engine::Job& job, std::s
                      .submitted = job.submitted,
                      .ended = known(job.ended),
                      .started = known(job.started)};
+  if (const auto progress = progress_of(state, job)) view.progress = progress_text(*progress);
+  if (const auto group = state.index.work->group_of.find(job.id); group != state.index.work->group_of.end())
+    view.group = group->second;
   if (job.leases.empty() || job.state == wire::JobState::kPending) return view;
   if (const engine::Lease* lease = state.lease(job.leases.front())) {
     const engine::Node& node = state.nodes.at(lease->node);
@@ -125,6 +129,14 @@ wire::JobDetail detail_of(const engine::State& state, const engine::Job& job) {
                          .message = job.message,
                          .charged = job.charged,
                          .credited = job.credited};
+  detail.progress = progress_of(state, job);
+  if (const auto group = state.work.groups.find(job.id); group != state.work.groups.end()) {
+    detail.chunks = group->second.past;
+    for (const engine::Chunk& chunk : group->second.chunks) detail.chunks.push_back(chunk.job);
+  }
+  if (const auto waits = state.work.waits.find(job.id); waits != state.work.waits.end())
+    for (const engine::After& after : waits->second.after)
+      detail.after.push_back(text(after.job) + (after.any ? ":any" : ":ok"));
   for (const LeaseId id : job.leases) {
     if (const engine::Lease* lease = state.lease(id)) detail.leases.push_back(view_of(state, *lease));
     const auto meter = state.meters.find(id);

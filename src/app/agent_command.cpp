@@ -24,8 +24,8 @@ namespace tranche::app {
 namespace {
 
 struct AgentFlags {
-  std::string server{}, token{}, pin{}, name{}, data{}, simulated{}, job_network = "none", log_quota{},
-                                                                     meter_every{};
+  std::string server{}, token{}, pin{}, name{}, data{}, simulated{},
+      job_network = "none", service_address = "127.0.0.1", log_quota{}, meter_every{};
   std::vector<std::string> labels{};
   bool drain_on_exit = false;
 };
@@ -75,6 +75,7 @@ agent::AgentOptions options_of(const AgentFlags& flags, const std::filesystem::p
   options.rules.data = data;
   options.rules.uid_base = agent::default_uid_base();
   options.rules.host_network = flags.job_network == "host";
+  options.rules.service_address = flags.service_address;
   if (!flags.log_quota.empty()) {
     const auto quota = parse_bytes(flags.log_quota);
     if (!quota) throw CLI::ValidationError("--log-quota", "not a size: " + flags.log_quota);
@@ -154,6 +155,10 @@ void add_agent(CLI::App& root) {
   command
       ->add_option("--job-network", flags->job_network, "What jobs that ask for a network get: none or host")
       ->check(CLI::IsMember({"none", "host"}));
+  command
+      ->add_option(
+          "--service-address", flags->service_address, "Own address where the gateway reaches services")
+      ->capture_default_str();
   command->add_option("--log-quota", flags->log_quota, "Bytes kept of each output stream, e.g. 64MiB");
   command->add_option("--meter-every", flags->meter_every, "How often use is reported, e.g. 10s");
   command->add_flag(

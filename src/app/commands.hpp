@@ -22,6 +22,7 @@ void add_size_command(CLI::App& root, cli::Program& program);
 void add_guard_commands(CLI::App& root, int& status);
 void add_device_commands(CLI::App& root, cli::Program& program);
 void add_agent_commands(CLI::App& root, int& status);
+void add_door_command(CLI::App& root, int& status);
 void add_sim_commands(CLI::App& root, cli::Program& program);
 void add_advise_command(CLI::App& root, cli::Program& program);
 

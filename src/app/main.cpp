@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   app::add_server_commands(root, status);
   app::add_guard_commands(root, status);
   app::add_agent_commands(root, status);
+  app::add_door_command(root, status);
   app::add_size_command(root, program);
   app::add_sim_commands(root, program);
   app::add_advise_command(root, program);

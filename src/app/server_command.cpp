@@ -23,6 +23,7 @@
 #include "app/server_files.hpp"
 #include "base/text.hpp"
 #include "cli/output.hpp"
+#include "gateway/gateway.hpp"
 #include "journal/failpoint.hpp"
 #include "journal/verify.hpp"
 #include "net/server.hpp"
@@ -37,6 +38,7 @@ struct ServerFlags {
   std::filesystem::path data{};
   std::string listen = "127.0.0.1:7878";
   std::string agents{};
+  std::string gateway{};
   bool with_agent = false;  // `tranche up`: this machine is its first node.
   std::filesystem::path port_file{};
   std::filesystem::path certificate{}, key{};
@@ -157,6 +159,21 @@ net::ServerOptions agent_options(const ServerFlags& flags, const net::Certificat
   return options;
 }
 
+// Services are called at an address of their own; bodies and streams may be longer there.
+net::ServerOptions gateway_options(const ServerFlags& flags, const net::CertificateAuthority& authority) {
+  net::ServerOptions options = listen_options("--listen", flags.listen);
+  if (flags.gateway.empty()) {
+    if (options.port != 0) options.port = static_cast<std::uint16_t>(options.port + 2);
+  } else {
+    options = listen_options("--gateway", flags.gateway);
+  }
+  options.body_bytes_max = std::size_t{64} << 20U;
+  options.answer_timeout = std::chrono::hours(1);  // Each service has its own.
+  if (!options.address.starts_with("127.") && options.address != "::1" && options.address != "localhost")
+    options.tls = own_certificate(authority, options.address);
+  return options;
+}
+
 // The embedded agent is invited in the operator's name; one that has joined before needs no invitation.
 EmbeddedAgentOptions invite_this_machine(server::Loop& loop,
                                          const ServerFlags& flags,
@@ -225,6 +242,14 @@ api::AgentAddress address_of_agents(const ServerFlags& flags,
           .ca_pin = "sha256:" + net::describe_certificate(authority.certificate_pem()).fingerprint};
 }
 
+std::string url_of_gateway(const ServerFlags& flags, std::uint16_t port) {
+  const std::string& listen = flags.gateway.empty() ? flags.listen : flags.gateway;
+  std::string host = listen.substr(0, listen.rfind(':'));
+  const bool plain = host.starts_with("127.") || host == "[::1]" || host == "localhost";
+  if (host == "0.0.0.0" || host == "[::]") host = local_node_name();
+  return (plain ? "http://" : "https://") + host + ':' + std::to_string(port);
+}
+
 int serve(const ServerFlags& flags) {
   if (sodium_init() < 0) throw std::runtime_error("libsodium could not be started");
   const sigset_t signals = block_signals();
@@ -261,6 +286,7 @@ int serve(const ServerFlags& flags) {
   };
   hub_options.log = [&](const std::string& line) { log.info(line); };
   server::AgentHub hub(loop, logs, std::move(hub_options));
+  gateway::Gateway gateway(loop, hub, {.seed = randombytes_random()});
   std::unique_ptr<api::Api> edge;
   net::Server agents(agent_options(flags, *authority), [&](net::Request&& request, net::Reply reply) {
     if (request.path == "/v1/agent/link") return hub.accept(std::move(request), std::move(reply));
@@ -270,25 +296,34 @@ int serve(const ServerFlags& flags) {
         {.status = 404, .content_type = "text/plain", .body = "this address is for agents\n", .headers = {}});
   });
   const api::AgentAddress agent_address = address_of_agents(flags, agents.port(), *authority);
-  edge = std::make_unique<api::Api>(loop,
-                                    api::ApiOptions{.version = TRANCHE_VERSION,
-                                                    .folder = flags.data,
-                                                    .console = flags.console,
-                                                    .seed = randombytes_random(),
-                                                    .seal_key = key,
-                                                    .hub = &hub,
-                                                    .logs = &logs,
-                                                    .workdirs = workdirs.get(),
-                                                    .agents = agent_address});
+  edge = std::make_unique<api::Api>(
+      loop,
+      api::ApiOptions{.version = TRANCHE_VERSION,
+                      .folder = flags.data,
+                      .console = flags.console,
+                      .seed = randombytes_random(),
+                      .seal_key = key,
+                      .hub = &hub,
+                      .logs = &logs,
+                      .workdirs = workdirs.get(),
+                      .agents = agent_address,
+                      .live_service = [&](const engine::ServiceKey& service, wire::ServiceView& view) {
+                        gateway.describe(service, view);
+                      }});
   api::Api& api = *edge;
   net::Server server(server_options(flags, *authority), [&](net::Request&& request, net::Reply reply) {
     api.handle(std::move(request), std::move(reply));
+  });
+  net::Server services(gateway_options(flags, *authority), [&](net::Request&& request, net::Reply reply) {
+    gateway.handle(std::move(request), std::move(reply));
   });
   loop.start();
   if (first_start) found_platform(loop, flags);
   hub.start();
   agents.start();
   server.start();
+  services.start();
+  gateway.start(url_of_gateway(flags, services.port()));
   if (!flags.port_file.empty()) write_private_file(flags.port_file, std::to_string(server.port()) + '\n');
   const auto address = flags.listen.substr(0, flags.listen.rfind(':'));
   log.info("serving on " +
@@ -309,11 +344,14 @@ int serve(const ServerFlags& flags) {
     };
     wait_for_signal(signals, api, hub, forget_old_logs, ended);
     log.info("ending: finishing what is in flight");
+    services.drain(std::chrono::seconds(5));
     agent.reset();
     server.drain(std::chrono::seconds(10));
   }
   hub.close();
   agents.drain(std::chrono::seconds(2));
+  services.stop();
+  gateway.stop();
   loop.stop();
   server.stop();
   agents.stop();
@@ -328,6 +366,8 @@ void add_flags(CLI::App& command, const std::shared_ptr<ServerFlags>& flags) {
       ->capture_default_str();
   command.add_option(
       "--agents", flags->agents, "ADDRESS:PORT for machines that join; default: the port after --listen");
+  command.add_option(
+      "--gateway", flags->gateway, "ADDRESS:PORT where services are called; default: two after --listen");
   command.add_option("--port-file", flags->port_file, "Write the port here once it is open");
   auto* certificate =
       command.add_option("--tls-cert", flags->certificate, "PEM certificate chain; default: of our own CA");

@@ -69,6 +69,8 @@ void add_client_commands(CLI::App& root, Program& program) {
   add_job_commands(root, program);
   add_why_command(root, program);
   add_log_commands(root, program);
+  add_results_command(root, program);
+  add_service_commands(root, program);
   add_exec_commands(root, program);
   add_node_commands(root, program);
   add_book_commands(root, program);

@@ -40,6 +40,8 @@ void add_money_commands(CLI::App& root, Program& program);      // account, pric
 void add_run_command(CLI::App& root, Program& program);         // run, sbatch
 void add_job_commands(CLI::App& root, Program& program);        // ps, show, stop
 void add_log_commands(CLI::App& root, Program& program);        // logs, wait
+void add_results_command(CLI::App& root, Program& program);     // results
+void add_service_commands(CLI::App& root, Program& program);    // serve, service
 void add_exec_commands(CLI::App& root, Program& program);       // exec, cp
 void add_node_commands(CLI::App& root, Program& program);       // node, gpus
 void add_book_commands(CLI::App& root, Program& program);       // book, maintenance

@@ -24,6 +24,7 @@ JobTable::JobTable(Instant now, Show most)
               {"AGE", Align::kRight},
               {"NODE"},
               {"REASON"},
+              {"PROGRESS", Align::kLeft, Show::kWide},
               {"ADMISSION", Align::kLeft, Show::kWide},
               {"SUBMITTED", Align::kLeft, Show::kWide},
               {"ENDED", Align::kLeft, Show::kWide}}) {}
@@ -40,6 +41,7 @@ void JobTable::add(const JobView& job) {
               age_text(now_ - job.submitted),
               job.simulated ? "SIM " + job.node : job.node,
               job.reason,
+              wide ? std::string_view(job.progress) : std::string_view(),
               wide ? wire::name_of(job.admission) : std::string_view(),
               wide ? text(job.submitted) : std::string(),
               wide && job.ended ? text(*job.ended) : std::string()});
@@ -70,6 +72,42 @@ std::string job_names(const std::vector<JobView>& jobs) {
   }
   return names;
 }
+
+namespace {
+
+// 0.25 frames/s, or seconds a frame where that is the larger number.
+std::string rate_text(const wire::ProgressView& progress) {
+  const std::string unit(wire::name_of(progress.unit));
+  const auto decimal = [](std::int64_t milli) {
+    std::string digits = std::to_string(milli % 1000);
+    digits.insert(0, 3 - digits.size(), '0');
+    return std::to_string(milli / 1000) + "." + digits.substr(0, 2);
+  };
+  if (progress.rate_milli >= 1000) return decimal(progress.rate_milli) + " " + unit + "s/s";
+  return decimal(1'000'000 / progress.rate_milli) + " s/" + unit;
+}
+
+template <class Line>
+void append_progress(const wire::ProgressView& progress, const std::string& summary, Line line) {
+  line("progress",
+       summary + (progress.running > 0 ? ", " + std::to_string(progress.running) + " running" : ""));
+  if (progress.rate_milli > 0) line("rate", rate_text(progress));
+  line("metrics", progress.metrics);
+  if (progress.chunks > 0) line("chunks", std::to_string(progress.chunks));
+  constexpr std::size_t kShown = 10;
+  for (std::size_t i = 0; i < progress.failures.size() && i < kShown; ++i) {
+    const wire::UnitFailureView& one = progress.failures[i];
+    line(i == 0 ? "failures" : "",
+         std::string(wire::name_of(progress.unit)) + " " + std::to_string(one.unit) + ": exit " +
+             std::to_string(one.exit_code) + ", " + std::to_string(one.tries) +
+             (one.tries == 1 ? " try" : " tries") + (one.given_up ? ", given up" : ", is tried again") +
+             " (" + text(one.job) + ")");
+  }
+  if (progress.failures.size() > kShown)
+    line("", "and " + std::to_string(progress.failures.size() - kShown) + " more");
+}
+
+}  // namespace
 
 std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
   const JobView& job = detail.job;
@@ -114,6 +152,10 @@ std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
          detail.exit_signal != 0 ? "signal " + std::to_string(detail.exit_signal)
                                  : std::to_string(detail.exit_code));
   line("message", detail.message);
+  std::string after;
+  for (const std::string& one : detail.after) after += (after.empty() ? "" : ", ") + one;
+  line("waits for", after);
+  if (detail.progress) append_progress(*detail.progress, job.progress, line);
   if (detail.attempts > 1) line("attempts", std::to_string(detail.attempts));
   for (const wire::LeaseView& lease : detail.leases) {
     std::string where = (lease.simulated ? "SIMULATED node " : "node ") + lease.node;

@@ -99,7 +99,7 @@ void add_logs(CLI::App& root, Program& program) {
   command.add_option("--search", options->search, "Lines with this text, in logs of all jobs you may see")
       ->type_name("TEXT");
   command.add_flag("-f,--follow", options->follow, "Stay until the job ends");
-  command.add_option("--stream", options->stream, "stdout, stderr or platform")->type_name("STREAM");
+  command.add_option("--stream", options->stream, "stdout, stderr, platform or results")->type_name("STREAM");
   command.add_option("--attempt", options->attempt, "Which attempt; else the last")->type_name("NUMBER");
   command.add_option("--rank", options->rank, "Which member of a gang")->type_name("NUMBER");
   command.callback([options, &program] {

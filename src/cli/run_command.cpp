@@ -211,6 +211,21 @@ void add_job_options(CLI::App& command, RunOptions& job) {
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
+  command.add_option("--frames", job.frames, "1-240: one run of the command for each, {frame} in it")
+      ->type_name("RANGE");
+  command.add_option("--chunk", job.chunk, "Frames that one lease works through: auto, or a number")
+      ->type_name("COUNT");
+  command.add_option("--retry", job.retry, "Times to try again: the job, or each frame (2 unless said)")
+      ->type_name("COUNT");
+  command
+      .add_option("--deadline", job.deadline, "Must have ended by then, such as 2026-11-16T08:00:00+01:00")
+      ->type_name("TIME");
+  command
+      .add_option("--after", job.after, "JOB, JOB:ok or JOB:any: start when it has ended; may be repeated")
+      ->type_name("JOB")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
   command.add_flag("--preemptible", job.preemptible, "May be stopped for others: starts sooner");
 }
 
@@ -255,7 +270,9 @@ void add_run_command(CLI::App& root, Program& program) {
                    "tranche run -f job.yaml\n"
                    "tranche run --gpus 10GB --kind inference --time 30m -- ./serve --model 7b\n"
                    "tranche run --gpus H100:0.5 --dry-run -- python train.py\n"
-                   "tranche run --gpus H100 --wait=2h -- ./render.sh && echo done"});
+                   "tranche run --gpus H100 --wait=2h -- ./render.sh && echo done\n"
+                   "tranche run --kind render --frames 1-240 --gpus 10GB -- povray scene.ini +K{frame}\n"
+                   "tranche run --after job_00007K -- ./publish.sh"});
   command
       .add_option("-f,--file", options->job.file, "Job file in YAML or JSON; '-' is stdin. Flags go on top")
       ->type_name("FILE");

@@ -81,6 +81,32 @@ void apply_resources(const RunOptions& options, JobSpec& job) {
   }
 }
 
+// 1-240 is what people type; job files write 1..240.
+void apply_units(const RunOptions& options, JobSpec& job) {
+  if (options.frames) {
+    std::string range = *options.frames;
+    if (const auto dash = range.find('-'); dash != std::string::npos && dash > 0)
+      range.replace(dash, 1, "..");
+    job.units =
+        std::map<std::string, wire::UnitRange>{{"frames", value_of<wire::UnitRange>("--frames", range)}};
+    if (options.command.empty() && job.run.empty()) return;
+  }
+  if (options.chunk && *options.chunk != "auto") {
+    const auto size = wire::TextForm<wire::UnitRange>::parse(*options.chunk);
+    if (!size || size->last < 1 || size->last > 10'000 || size->first != 1)
+      throw usage_failure("--chunk takes auto or a number of frames up to 10000, not '" + *options.chunk +
+                          "'");
+    job.chunk = static_cast<std::uint32_t>(size->last);
+  }
+  if (options.retry) {
+    auto retry = wire::Fields<wire::Retry>::from_text(*options.retry);
+    if (!retry) throw usage_failure("--retry " + retry.error());
+    job.retry = std::move(*retry);
+  }
+  if (options.deadline) job.deadline = value_of<Instant>("--deadline", *options.deadline);
+  for (const std::string& one : options.after) job.after.push_back(one);
+}
+
 }  // namespace
 
 JobSpec job_of(const RunOptions& options, const std::optional<std::string>& file_text) {
@@ -118,9 +144,13 @@ JobRead read_job(const RunOptions& options, const std::optional<std::string>& fi
   if (options.workdir) job.workdir = *options.workdir;
   if (options.model) job.model = wire::ModelUse{.name = *options.model};
   if (options.preemptible) job.preemptible = true;
+  apply_units(options, job);
   set_pairs("--label", options.labels, job.labels);
   set_pairs("--env", options.envs, job.envs);
   if (!options.command.empty() && !batch) job.run = command_line(options.command);
+  if (options.frames && job.run.find("{frame") == std::string::npos)
+    throw usage_failure("--frames needs {frame} in the command, so that each run knows its own",
+                        "for example: tranche run --frames 1-240 -- ./render.sh {frame}");
   if (job.run.empty() && job.kind != wire::WorkloadKind::kInteractive) {
     throw usage_failure("there is nothing to run",
                         "give a command after --, or a job file: tranche run -f job.yaml");

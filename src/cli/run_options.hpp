@@ -12,8 +12,9 @@ namespace tranche::cli {
 struct RunOptions {
   std::string file{};  // "-": stdin.
   std::optional<std::string> gpus{}, name{}, kind{}, time{}, priority{}, isolation{}, sku{}, spend{}, cpus{},
-      memory{}, image{}, workdir{}, model{};
+      memory{}, image{}, workdir{}, model{}, frames{}, chunk{}, retry{}, deadline{};
   std::vector<std::string> labels{}, envs{};  // key=value
+  std::vector<std::string> after{};
   bool preemptible = false;
   std::vector<std::string> command{};
 };

@@ -71,7 +71,7 @@ std::unique_ptr<Capacity> Capacity::rebuilt(const State& state) {
   for (const auto& [id, node] : state.nodes) capacity->refresh_node(state, node);
   for (const auto& [id, booking] : state.bookings) capacity->refresh_holds(state, booking);
   for (const auto& [id, job] : state.jobs)
-    if (job.state == JobState::kPending) capacity->enqueue(state, job);
+    if (job.state == JobState::kPending && !is_held(state, id)) capacity->enqueue(state, job);
   return capacity;
 }
 

@@ -53,6 +53,9 @@ Decision decide(const State&, const Envelope&, const Actor&, const SetBreaker&);
 Decision decide(const State&, const Envelope&, const Actor&, const CreateVolume&);
 Decision decide(const State&, const Envelope&, const Actor&, const SnapshotVolume&);
 Decision decide(const State&, const Envelope&, const Actor&, const RemoveVolume&);
+// Workloads.
+Decision decide(const State&, const Envelope&, const Actor&, const SetService&);
+Decision decide(const State&, const Envelope&, const Actor&, const RemoveService&);
 
 // These come from the platform itself and need no actor.
 Decision decide(const State&, const Envelope&, const Found&);
@@ -71,6 +74,10 @@ Decision decide(const State&, const Envelope&, const OpenMeter&);
 Decision decide(const State&, const Envelope&, const RecordUsage&);
 Decision decide(const State&, const Envelope&, const CloseMeter&);
 Decision decide(const State&, const Envelope&, const KeepVolumeReceipt&);
+Decision decide(const State&, const Envelope&, const NoteProgress&);
+Decision decide(const State&, const Envelope&, const AddReplica&);
+Decision decide(const State&, const Envelope&, const RetireReplica&);
+Decision decide(const State&, const Envelope&, const CountRequests&);
 
 void apply(State&, const Envelope&, const Founded&);
 void apply(State&, const Envelope&, const PartyCreated&);
@@ -142,5 +149,23 @@ void apply(State&, const Envelope&, const RepairOpened&);
 void apply(State&, const Envelope&, const RepairChanged&);
 void apply(State&, const Envelope&, const HealthPolicySet&);
 void apply(State&, const Envelope&, const BreakerChanged&);
+
+// Workloads.
+void apply(State&, const Envelope&, const ProgressNoted&);
+void apply(State&, const Envelope&, const GroupFormed&);
+void apply(State&, const Envelope&, const ChunkFormed&);
+void apply(State&, const Envelope&, const JobWaits&);
+void apply(State&, const Envelope&, const JobReleased&);
+void apply(State&, const Envelope&, const ServiceSet&);
+void apply(State&, const Envelope&, const ServiceRemoved&);
+void apply(State&, const Envelope&, const ReplicaAdded&);
+void apply(State&, const Envelope&, const ReplicaRetired&);
+void apply(State&, const Envelope&, const ServiceUsed&);
+
+// Chunks to form, groups to end, waiters to release: at most one new job a decision, because admission counts
+// what the state holds. Empty: nothing is due.
+Events advance_workloads(const State&, const Envelope&);
+// Of a job that is being stopped: also its chunks.
+void append_stop(const State&, const Job&, Events&);
 
 }  // namespace tranche::engine

@@ -20,6 +20,7 @@
 #include "engine/spend_book.hpp"
 #include "engine/token.hpp"
 #include "engine/volume.hpp"
+#include "engine/workloads.hpp"
 
 namespace tranche::engine {
 
@@ -81,7 +82,13 @@ namespace tranche::engine {
   X(ChangeRepair, "repair.change") \
   X(TestNode, "node.test") \
   X(SetHealthPolicy, "health.policy") \
-  X(SetBreaker, "health.breaker")
+  X(SetBreaker, "health.breaker") \
+  X(NoteProgress, "progress.note") \
+  X(SetService, "service.set") \
+  X(RemoveService, "service.remove") \
+  X(AddReplica, "replica.add") \
+  X(RetireReplica, "replica.retire") \
+  X(CountRequests, "service.count")
 
 // Each event beside its number. Numbers are written to disk: never change or reuse one. On disk an event is its
 // number, then its described fields; fields are only ever appended, with a default.
@@ -152,7 +159,17 @@ namespace tranche::engine {
   X(MeterClosed, 80) \
   X(VolumeCreated, 90) \
   X(VolumeRemoved, 91) \
-  X(VolumeWorked, 92)
+  X(VolumeWorked, 92) \
+  X(GroupFormed, 46) \
+  X(JobWaits, 47) \
+  X(JobReleased, 48) \
+  X(ServiceSet, 49) \
+  X(ServiceRemoved, 50) \
+  X(ReplicaAdded, 51) \
+  X(ReplicaRetired, 52) \
+  X(ServiceUsed, 53) \
+  X(ChunkFormed, 54) \
+  X(ProgressNoted, 55)
 // clang-format on
 
 // A variant of so many alternatives is slow to compile wherever it is copied or destroyed, and almost every

@@ -55,6 +55,46 @@ std::optional<Refusal> label_problem(const State& state, PartyId owner, const As
                  .fix = "tranche book list shows yours"};
 }
 
+constexpr std::int64_t kUnitsMax = 1'000'000;
+constexpr std::uint32_t kChunkMax = 10'000;
+constexpr std::uint32_t kTriesMax = 100;
+constexpr std::size_t kAfterMax = 100;
+
+std::optional<Refusal> units_problem(const SubmitJob& command) {
+  if (command.unit == wire::WorkUnit::kNone) return std::nullopt;
+  const bool sane = command.units.count() >= 1 && command.units.count() <= kUnitsMax &&
+                    command.chunk <= kChunkMax && command.unit_tries >= 1 &&
+                    command.unit_tries <= kTriesMax && command.ask.nodes == 1;
+  if (sane) return std::nullopt;
+  return Refusal{.reason = Reason::kInvalid,
+                 .rule = "units",
+                 .message =
+                     "a job has 1 to 1,000,000 units in chunks of at most 10,000, each tried at most "
+                     "100 times, and is no gang",
+                 .fix = "for example: tranche run --kind render --frames 1-240 -- ./render.sh {frame}"};
+}
+
+// A dependency that has failed already can never be fulfilled: better said now than later.
+std::optional<Refusal> after_problem(const State& state,
+                                     const Actor& actor,
+                                     const std::vector<After>& after) {
+  const auto invalid = [](Reason reason, std::string message) {
+    return Refusal{.reason = reason,
+                   .rule = "after",
+                   .message = std::move(message),
+                   .fix = "name jobs that exist: --after job_00007K, or job_00007K:any however it ends"};
+  };
+  if (after.size() > kAfterMax) return invalid(Reason::kInvalid, "a job waits for at most 100 others");
+  for (const After& one : after) {
+    const Job* job = state.job(one.job);
+    if (job == nullptr || !can_see(state, actor, *job))
+      return invalid(Reason::kNotFound, "there is no job " + text(one.job) + " to wait for");
+    if (!one.any && is_over(job->state) && job->state != JobState::kSucceeded)
+      return invalid(Reason::kConflict, text(one.job) + " has ended, and not well");
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Decision decide(const State& state, const Envelope& envelope, const Actor& actor, const SubmitJob& command) {
@@ -70,18 +110,40 @@ Decision decide(const State& state, const Envelope& envelope, const Actor& actor
   if (auto refusal = label_problem(state, owner, command.ask)) return refuse(*refusal);
   const VolumeWish wish{command.ask.volumes, command.ask.nodes, command.ask.simulated};
   if (auto refusal = volume_problem(state, owner, wish)) return refuse(*refusal);
-  const auto admitted = admit(state, owner, command.ask, envelope.at);
+  if (auto refusal = units_problem(command)) return refuse(*refusal);
+  if (auto refusal = after_problem(state, actor, command.after)) return refuse(*refusal);
+  auto admitted = admit(state, owner, command.ask, envelope.at);
   if (!admitted) return refuse(admitted.error());
+  const bool is_group = command.unit != wire::WorkUnit::kNone;
+  if (is_group) {  // Its chunks are admitted one by one; the parent itself takes nothing.
+    admitted = admit(state, owner, parent_ask(command.ask), envelope.at);
+    if (!admitted) return refuse(admitted.error());
+  }
   Events events;
   events.reserve(1);
-  auto& event = std::get<JobSubmitted>(events.emplace_back(JobSubmitted{.id = {state.next_job},
-                                                                        .owner = owner,
-                                                                        .admission = admitted->admission,
-                                                                        .hold = admitted->hold,
-                                                                        .name = command.name,
-                                                                        .ask = command.ask,
-                                                                        .spec = command.spec}));
+  auto& event = std::get<JobSubmitted>(
+      events.emplace_back(JobSubmitted{.id = {state.next_job},
+                                       .owner = owner,
+                                       .admission = admitted->admission,
+                                       .hold = admitted->hold,
+                                       .name = command.name,
+                                       .ask = is_group ? parent_ask(command.ask) : command.ask,
+                                       .spec = command.spec}));
   event.ask.time = admitted->time;
+  const JobId id = event.id;
+  if (is_group) {
+    events.push_back(GroupFormed{.id = id,
+                                 .owner = owner,
+                                 .unit = command.unit,
+                                 .range = command.units,
+                                 .chunk = command.chunk,
+                                 .tries = command.unit_tries,
+                                 .ask = command.ask});
+  }
+  JobWaits waits{.id = id, .owner = owner};
+  for (const After& after : command.after)
+    if (!is_over(state.jobs.at(after.job).state)) waits.after.push_back(after);
+  if (!waits.after.empty()) events.push_back(std::move(waits));
   return events;
 }
 
@@ -122,18 +184,28 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const S
                           .fix = "tranche show " + text(job->id)});
   }
   Events events;
-  for (const LeaseId id : job->leases) {
+  append_stop(state, *job, events);
+  return events;
+}
+
+void append_stop(const State& state, const Job& job, Events& events) {
+  bool runs = false;
+  for (const LeaseId id : job.leases) {
     const Lease& lease = state.leases.at(id);
+    runs = runs || lease.live();
     if (lease.live() && !lease.revoked)
       events.push_back(revocation(state, lease, EndReason::kStopped, "stopped by request", JobId{}));
   }
-  const bool runs = std::any_of(
-      job->leases.begin(), job->leases.end(), [&](LeaseId id) { return state.leases.at(id).live(); });
-  if (runs) {
-    events.push_back(JobStopRequested{command.id, job->owner});
-    return events;
+  const auto group = state.work.groups.find(job.id);
+  if (group != state.work.groups.end()) {
+    for (const Chunk& chunk : group->second.chunks) append_stop(state, state.jobs.at(chunk.job), events);
+    runs = !group->second.chunks.empty();
   }
-  return Events{JobEnded{.id = command.id, .owner = job->owner, .state = JobState::kStopped}};
+  if (runs) {
+    events.push_back(JobStopRequested{job.id, job.owner});
+  } else {
+    events.push_back(JobEnded{.id = job.id, .owner = job.owner, .state = JobState::kStopped});
+  }
 }
 
 void apply(State& state, const Envelope& envelope, const JobEnded& event) {
@@ -147,6 +219,7 @@ void apply(State& state, const Envelope& envelope, const JobEnded& event) {
   job.message = event.message;
   job.version = state.sequence;
   state.index.capacity->dequeue(state, job);
+  note_job_ended(state, job, envelope.at);
 }
 
 }  // namespace tranche::engine

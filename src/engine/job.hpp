@@ -9,8 +9,10 @@
 #include "base/ids.hpp"
 #include "base/money.hpp"
 #include "base/time.hpp"
+#include "engine/dependency.hpp"
 #include "wire/ask.hpp"
 #include "wire/job_state.hpp"
+#include "wire/progress.hpp"
 #include "wire/states.hpp"
 
 namespace tranche::engine {
@@ -77,6 +79,11 @@ struct SubmitJob {
   std::string name{};
   Ask ask{};
   std::string spec{};
+  wire::WorkUnit unit = wire::WorkUnit::kNone;  // With units it becomes a group: see job_group.hpp.
+  wire::UnitRange units{};
+  std::uint32_t chunk = 0;
+  std::uint32_t unit_tries = 1;
+  std::vector<After> after{};
 };
 struct JobSubmitted {
   JobId id{};

@@ -131,6 +131,7 @@ void apply(State& state, const Envelope& envelope, const Ticked&) {
     return due;
   });
   std::erase_if(state.leases, [&](const auto& entry) { return !state.jobs.contains(entry.second.job); });
+  forget_work(state);
   for (const PartyId owner : touched) {
     auto& jobs = state.index.jobs_by_owner[owner];
     std::erase_if(jobs, [&](JobId id) { return !state.jobs.contains(id); });

@@ -10,6 +10,7 @@
 #include "base/random.hpp"
 #include "engine/money_samples.hpp"
 #include "engine/snapshot.hpp"
+#include "engine/work_samples.hpp"
 #include "engine/world.hpp"
 
 namespace tranche::engine {
@@ -142,6 +143,7 @@ Events one_of_each() {
       9,
       {.volume = {4}, .work = wire::VolumeWork::kWipe, .done = true, .files = 2, .method = "zeros"},
       acme});
+  for (Event& event : work_samples()) all.push_back(std::move(event));
   return all;
 }
 

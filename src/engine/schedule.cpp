@@ -344,7 +344,9 @@ class Pass {
 }  // namespace
 
 bool schedule_due(const State& state, Instant now) {
-  return state.index.calendar->due(now) || state.index.capacity->due(now);
+  const WorkIndex& work = *state.index.work;
+  return state.index.calendar->due(now) || state.index.capacity->due(now) || !work.groups_due.empty() ||
+         !work.waiters_due.empty();
 }
 
 bool within_guarantee(const State& state, PartyId tenant, std::int64_t gpu_milli) {
@@ -361,6 +363,7 @@ Instant expected_end(const State& state, const Lease& lease) {
 }
 
 Decision decide(const State& state, const Envelope& envelope, const Schedule&) {
+  if (Events events = advance_workloads(state, envelope); !events.empty()) return events;
   // What windows need goes first, alone: the pass after it sees what that led to.
   Events events = keep_windows(state, envelope);
   if (events.empty()) events = start_in_windows(state, envelope, kDecisionsMax);

@@ -2,6 +2,7 @@
 #include "engine/snapshot.hpp"
 
 #include "engine/money_snapshot.hpp"
+#include "engine/work_snapshot.hpp"
 #include "wire/codec_impl.hpp"
 
 namespace tranche::engine {
@@ -79,6 +80,7 @@ void rebuild_indexes(State& state) {
   for (const auto& [id, booking] : state.bookings)
     for (std::uint32_t window = 0; window < booking.windows.size(); ++window)
       state.index.calendar->add(state, booking, window);
+  rebuild_work_index(state);
   state.index.capacity = Capacity::rebuilt(state);
 }
 
@@ -116,6 +118,7 @@ std::string encode_state(const State& state) {
   write_values(out, state.repairs);
   write_values(out, state.device_days);
   write_values(out, state.volumes);
+  encode_workloads(out, state);
   return out;
 }
 
@@ -132,12 +135,13 @@ Result<State, std::string> decode_state(std::string_view bytes) {
                      read_values(reader, state.devices, [](const Device& device) { return device.id; }) &&
                      read_values(reader, state.leases, [](const Lease& lease) { return lease.id; }) &&
                      read_remembered(reader, state) && decode_money(reader, state) &&
-                     // Those written before there were bookings and health end here.
+                     // Those written before there were bookings and health, or workloads, end earlier.
                      (reader.left() == 0 ||
                       (read_values(reader, state.bookings, [](const Booking& one) { return one.id; }) &&
                        read_health(reader, state) &&
                        (reader.left() == 0 ||
-                        read_values(reader, state.volumes, [](const Volume& one) { return one.id; }))));
+                        read_values(reader, state.volumes, [](const Volume& one) { return one.id; })) &&
+                       (reader.left() == 0 || decode_workloads(reader, state))));
   if (!whole) return refuse(std::string(reader.reason()));
   if (reader.left() > 0) return refuse(std::string("there are bytes after the end of the state"));
   state.sequence = counters.sequence;

@@ -29,6 +29,7 @@
 #include "engine/spend_book.hpp"
 #include "engine/token.hpp"
 #include "engine/volume.hpp"
+#include "engine/workloads.hpp"
 
 namespace tranche::engine {
 
@@ -48,6 +49,7 @@ struct Indexes {
   // A memo, so decide() may use it up and put it back; what it holds follows from the state alone.
   std::unique_ptr<Capacity> capacity = std::make_unique<Capacity>();
   std::unique_ptr<Calendar> calendar = std::make_unique<Calendar>();
+  std::unique_ptr<WorkIndex> work = std::make_unique<WorkIndex>();  // Likewise.
 };
 
 struct State {
@@ -76,6 +78,7 @@ struct State {
   std::map<std::uint64_t, Repair> repairs{};
   std::map<DeviceDayKey, DeviceDayUse> device_days{};
   std::map<VolumeId, Volume> volumes{};  // Those that are gone stay, with their receipts.
+  Workloads work{};
   Indexes index{};
 
   [[nodiscard]] const Party* party(PartyId id) const;

@@ -72,6 +72,25 @@ std::optional<std::string> window_ahead(const State& state, const Job& job) {
   return std::nullopt;
 }
 
+// A job that the scheduler does not look at yet: it waits for others, or its chunks wait for it.
+std::optional<std::pair<WaitReason, std::string>> held_back(const State& state, const Job& job) {
+  if (const auto waits = state.work.waits.find(job.id); waits != state.work.waits.end()) {
+    std::string message = "waits for ";
+    for (const After& after : waits->second.after)
+      message += (&after == &waits->second.after.front() ? "" : ", ") + text(after.job) +
+                 (after.any ? " to end" : " to end well");
+    return std::pair(WaitReason::kDependency, std::move(message));
+  }
+  if (const auto group = state.work.groups.find(job.id); group != state.work.groups.end()) {
+    if (group->second.chunks.empty())
+      return std::pair(WaitReason::kQuota, "no chunk of it can be admitted now: its owner's quota is in use");
+    return std::pair(
+        WaitReason::kCapacity,
+        "its chunks wait for capacity; see: tranche why " + text(group->second.chunks.front().job));
+  }
+  return std::nullopt;
+}
+
 std::optional<Refusal> money_problem(const State& state, const Job& job) {
   return funding_problem(state, job.owner, job.id, job.ask, job.admission, Money{}, state.now);
 }
@@ -79,6 +98,7 @@ std::optional<Refusal> money_problem(const State& state, const Job& job) {
 }  // namespace
 
 std::string wait_summary(const State& state, const Job& job) {
+  if (const auto held = held_back(state, job)) return held->second;
   const Capacity& capacity = *state.index.capacity;
   if (capacity.empty()) return "no capacity connected";
   if (capacity.nothing_meant(job.id)) return "nothing connected is " + job.ask.gpus;
@@ -97,6 +117,10 @@ wire::Why explain(const State& state, const Actor& actor, const Job& job) {
   Capacity& capacity = *state.index.capacity;
   // It was admitted, so these were all checked and passed.
   why.not_the_cause = {WaitReason::kQuota, WaitReason::kBudget, WaitReason::kPolicy};
+  if (auto held = held_back(state, job)) {
+    std::tie(why.reason, why.message) = std::move(*held);
+    return why;
+  }
   list_ahead(state, actor, job, why);
   if (capacity.empty()) {
     why.reason = WaitReason::kNoCapacityConnected;

@@ -46,9 +46,23 @@ void StreamState::close() {
   notify();
 }
 
+void StreamState::abort() {
+  const std::lock_guard lock(mutex_);
+  if (gone_) return;
+  overflowed_.store(true, std::memory_order_relaxed);
+  ended_ = true;
+  pending_ = {};
+  notify();
+}
+
 bool StreamState::open() const {
   const std::lock_guard lock(mutex_);
   return !ended_ && !gone_;
+}
+
+std::size_t StreamState::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return pending_.size() + backlog_.load(std::memory_order_relaxed);
 }
 
 void StreamState::on_close(std::function<void()> callback) {
@@ -123,8 +137,16 @@ void Stream::close() {
   state_->close();
 }
 
+void Stream::abort() {
+  state_->abort();
+}
+
 bool Stream::open() const {
   return state_->open();
+}
+
+std::size_t Stream::waiting() const {
+  return state_->waiting();
 }
 
 void Stream::on_close(std::function<void()> callback) {

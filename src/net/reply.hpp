@@ -26,7 +26,9 @@ class Stream {
   // is cut, and the client comes back with Last-Event-ID.
   bool write(std::string chunk);
   void close();
+  void abort();  // Cuts the connection: what was sent is not the whole, and must not look like it.
   [[nodiscard]] bool open() const;
+  [[nodiscard]] std::size_t waiting() const;  // Bytes that the client has not taken yet.
   // Called once, on a thread of the server, when the client is gone, or at once when it is already.
   // Must not block.
   void on_close(std::function<void()> callback);
@@ -54,6 +56,7 @@ class Reply {
   std::shared_ptr<WebSocket> upgrade(WebSocketCallbacks callbacks, WebSocketOptions options = {});
 
  private:
+  friend class Forwarder;  // Works on the request's own thread.
   std::shared_ptr<Exchange> exchange_;
 };
 

@@ -40,6 +40,7 @@ wire::LeaseGrant AgentHub::grant_of(const engine::State& state, const engine::Le
                             .profile = job.ask.profile,
                             .start = slice.start});
   }
+  grant.units = engine::units_left(state, job.id);
   for (const LeaseId member : job.leases) grant.peers.push_back(facts(state.leases.at(member).node).address);
   return grant;
 }

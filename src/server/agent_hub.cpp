@@ -177,6 +177,10 @@ void AgentHub::receive(const std::shared_ptr<AgentLink>& link, const wire::Agent
       return opened(static_cast<wire::VolumeReceipt*>(nullptr), [&](const auto& m) {
         carry(link, frame.sequence, engine::KeepVolumeReceipt{node, frame.sequence, m});
       });
+    case AgentMessageKind::kProgressReport:
+      return opened(static_cast<wire::ProgressReport*>(nullptr), [&](const auto& m) {
+        carry(link, frame.sequence, engine::NoteProgress{node, frame.sequence, m});
+      });
     case AgentMessageKind::kLogChunk:
       return opened(static_cast<wire::LogChunk*>(nullptr), [&](const auto& m) { keep_log(link, m); });
     case AgentMessageKind::kCertificateWish:

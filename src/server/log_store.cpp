@@ -26,6 +26,7 @@ std::optional<LogName> name_of(JobId job, const std::string& file) {
   name.stream = *stream;
   return name;
 }
+constexpr std::uint64_t kResultsMax = std::uint64_t{4} << 30U;  // Of one lease: what its units made.
 
 class File {
  public:
@@ -72,7 +73,8 @@ std::uint64_t LogStore::append(const LogName& name, std::uint64_t offset, std::s
     held = file.size();
     if (offset > held || offset + bytes.size() <= held) return held;
     bytes.remove_prefix(held - offset);
-    if (held >= bytes_max_) return offset + bytes.size();  // Full: taken from the sender, and dropped.
+    const bool is_full = held >= (name.stream == wire::LogStream::kResults ? kResultsMax : bytes_max_);
+    if (is_full) return offset + bytes.size();  // Full: taken from the sender, and dropped.
     const ssize_t written = ::pwrite(file.number(), bytes.data(), bytes.size(), static_cast<off_t>(held));
     if (written <= 0) return held;
     held += static_cast<std::uint64_t>(written);

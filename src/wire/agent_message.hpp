@@ -19,6 +19,7 @@
 #include "wire/isolation.hpp"
 #include "wire/job_spec.hpp"
 #include "wire/meter.hpp"
+#include "wire/progress.hpp"
 #include "wire/receipt.hpp"
 #include "wire/states.hpp"
 #include "wire/text_map.hpp"
@@ -54,6 +55,7 @@ enum class AgentMessageKind : std::uint8_t {
   kVolumeOrder = 20,
   kVolumeReceipt = 21,
   kDeviceOrder = 24,
+  kProgressReport = 30,
 };
 BOOST_DESCRIBE_ENUM(AgentMessageKind,
                     kHello,
@@ -77,7 +79,8 @@ BOOST_DESCRIBE_ENUM(AgentMessageKind,
                     kSessionEnd,
                     kVolumeOrder,
                     kVolumeReceipt,
-                    kDeviceOrder)
+                    kDeviceOrder,
+                    kProgressReport)
 
 struct AgentFrame {
   std::uint16_t version = kAgentProtocolMax;
@@ -271,6 +274,7 @@ struct LeaseGrant {
   std::string scrubbed_for{};        // Receipt that made the slices clean for this tenant.
   bool must_scrub = true;            // Wipe the slices when it ends, and send the receipt.
   std::vector<VolumeGrant> volumes{};
+  UnitSet units{};  // Of a chunk: the frames still to do, one run of the command each.
   bool operator==(const LeaseGrant&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(LeaseGrant,
@@ -288,7 +292,8 @@ BOOST_DESCRIBE_STRUCT(LeaseGrant,
                        peers,
                        scrubbed_for,
                        must_scrub,
-                       volumes))
+                       volumes,
+                       units))
 
 struct LeaseRenewal {
   LeaseId lease{};
@@ -324,11 +329,12 @@ struct LeaseReport {
   std::int32_t exit_signal = 0;
   std::string message{};
   std::optional<Instant> checkpoint{};  // When the last complete one was taken.
+  std::uint16_t port = 0;               // Where its service is reached on the node; zero: it has none.
   bool operator==(const LeaseReport&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(LeaseReport,
                       (),
-                      (lease, epoch, state, at, reason, exit_code, exit_signal, message, checkpoint))
+                      (lease, epoch, state, at, reason, exit_code, exit_signal, message, checkpoint, port))
 
 struct MeterReport {
   std::vector<MeterRecord> records{};
@@ -347,8 +353,8 @@ struct HealthSignal {
 };
 BOOST_DESCRIBE_STRUCT(HealthSignal, (), (uuid, source, code, value, at, text))
 
-enum class LogStream : std::uint8_t { kStdout, kStderr, kPlatform };
-BOOST_DESCRIBE_ENUM(LogStream, kStdout, kStderr, kPlatform)
+enum class LogStream : std::uint8_t { kStdout, kStderr, kPlatform, kResults };
+BOOST_DESCRIBE_ENUM(LogStream, kStdout, kStderr, kPlatform, kResults)
 
 struct LogChunk {
   LeaseId lease{};
@@ -468,6 +474,9 @@ template <>
 inline constexpr AgentMessageKind kMessageKind<VolumeOrder> = AgentMessageKind::kVolumeOrder;
 template <>
 inline constexpr AgentMessageKind kMessageKind<VolumeReceipt> = AgentMessageKind::kVolumeReceipt;
+
+template <>
+inline constexpr AgentMessageKind kMessageKind<ProgressReport> = AgentMessageKind::kProgressReport;
 
 // The version two sides speak; nothing when their ranges do not meet.
 std::optional<std::uint16_t> agree_on_version(const Hello& hello,

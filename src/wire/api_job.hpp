@@ -14,6 +14,7 @@
 #include "base/time.hpp"
 #include "wire/ask.hpp"
 #include "wire/job_state.hpp"
+#include "wire/progress.hpp"
 #include "wire/raw_json.hpp"
 #include "wire/refusal.hpp"
 #include "wire/settings.hpp"
@@ -36,6 +37,8 @@ struct JobView {  // A row of a list: small, because lists are long.
   std::optional<Instant> started{};
   std::string node{};  // Where it runs or ran last; the first of a gang.
   bool simulated = false;
+  std::string progress{};        // "120/1000 steps, 4m left"; empty: it says nothing.
+  std::optional<JobId> group{};  // Of a chunk that has not ended: the job it is a part of.
 };
 BOOST_DESCRIBE_STRUCT(JobView,
                       (),
@@ -52,7 +55,9 @@ BOOST_DESCRIBE_STRUCT(JobView,
                        ended,
                        started,
                        node,
-                       simulated))
+                       simulated,
+                       progress,
+                       group))
 
 struct JobList {
   std::vector<JobView> items{};
@@ -108,6 +113,32 @@ BOOST_DESCRIBE_STRUCT(LeaseView,
                        device_nanoseconds,
                        vram_byte_seconds))
 
+struct UnitFailureView {
+  std::int64_t unit = 0;
+  std::uint32_t tries = 0;
+  std::int32_t exit_code = 0;
+  bool given_up = false;
+  JobId job{};  // The chunk in which it failed last.
+};
+BOOST_DESCRIBE_STRUCT(UnitFailureView, (), (unit, tries, exit_code, given_up, job))
+
+struct ProgressView {
+  WorkUnit unit = WorkUnit::kNone;
+  std::int64_t done = 0;
+  std::int64_t total = 0;
+  std::int64_t failed = 0;      // Given up.
+  std::int64_t running = 0;     // Of a group: units in chunks that run now.
+  std::int64_t rate_milli = 0;  // Thousandths of a unit a second.
+  std::optional<Duration> left{};
+  Instant at{};
+  std::string metrics{};
+  std::uint32_t chunks = 0;
+  std::vector<UnitFailureView> failures{};
+};
+BOOST_DESCRIBE_STRUCT(ProgressView,
+                      (),
+                      (unit, done, total, failed, running, rate_milli, left, at, metrics, chunks, failures))
+
 struct JobDetail {
   JobView job{};
   Ask ask{};
@@ -123,6 +154,9 @@ struct JobDetail {
   Money charged{};                  // For all attempts, less what was credited.
   Money credited{};
   Money held{};  // Set aside for what it runs now.
+  std::optional<ProgressView> progress{};
+  std::vector<JobId> chunks{};       // Of a group: its jobs.
+  std::vector<std::string> after{};  // What it still waits for.
 };
 BOOST_DESCRIBE_STRUCT(JobDetail,
                       (),
@@ -139,7 +173,10 @@ BOOST_DESCRIBE_STRUCT(JobDetail,
                        leases,
                        charged,
                        credited,
-                       held))
+                       held,
+                       progress,
+                       chunks,
+                       after))
 
 // What a job would cost. Where it may land on devices of different prices, the dearest counts.
 struct JobPrice {

@@ -15,7 +15,9 @@ bool looks_like_json(std::string_view text) {
   return first != std::string_view::npos && text[first] == '{';
 }
 
-Result<Document, Problem> parse_either(std::string_view text) {
+}  // namespace
+
+Result<Document, Problem> parse_yaml_or_json(std::string_view text) {
   if (looks_like_json(text)) {
     auto json = parse_json_document(text, {.bytes_max = kBytesMax});
     if (json) return json;
@@ -27,10 +29,8 @@ Result<Document, Problem> parse_either(std::string_view text) {
   return parse_yaml_document(text, {.bytes_max = kBytesMax});
 }
 
-}  // namespace
-
 Result<JobSpec, Problem> parse_job_file(std::string_view text) {
-  auto document = parse_either(text);
+  auto document = parse_yaml_or_json(text);
   if (!document) return refuse(std::move(document.error()));
   if (auto problem = translate_job_dialect(*document)) return refuse(std::move(*problem));
   return detail::read_document<JobSpec>(*document);

@@ -127,6 +127,8 @@ struct JobSpec {
   TextMap labels{};
   std::string infra{};
   std::vector<std::string> after{};
+  std::uint32_t chunk = 0;
+  std::uint16_t port = 0;
   bool operator==(const JobSpec&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(JobSpec,
@@ -159,7 +161,9 @@ BOOST_DESCRIBE_STRUCT(JobSpec,
                        media,
                        labels,
                        infra,
-                       after))
+                       after,
+                       chunk,
+                       port))
 
 template <>
 struct Fields<Resources> {
@@ -259,7 +263,9 @@ struct Fields<JobSpec> {
       FieldDoc{"labels", "For policy, cost reports and search."},
       FieldDoc{"infra",
                "local, slurm, k8s, burst/PROVIDER or simulated; empty: wherever it fits, never simulated."},
-      FieldDoc{"after", "Jobs that must have succeeded first."},
+      FieldDoc{"after", "Jobs that must have ended first: job_00007K (well), or job_00007K:any."},
+      FieldDoc{"chunk", "Units that one lease works through; 0: as many as suit."},
+      FieldDoc{"port", "Of a service: the port it listens on."},
   };
   static constexpr bool kOmitDefaults = true;
   static std::optional<Problem> check(const JobSpec& job);

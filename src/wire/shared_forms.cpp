@@ -51,3 +51,4 @@ TRANCHE_WIRE_RECORD(tranche::wire::DeviceOrder);
 TRANCHE_WIRE_RECORD(tranche::wire::VolumeOrder);
 TRANCHE_WIRE_CODEC(tranche::wire::VolumeReceipt);
 TRANCHE_WIRE_CODEC(tranche::wire::BehaviourRecord);
+TRANCHE_WIRE_RECORD(tranche::wire::ProgressReport);

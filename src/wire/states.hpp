@@ -83,6 +83,8 @@ enum class EndReason : std::uint8_t {
   kNodeFault,
   kPlatformFault,
   kDiskLimit,
+  kDependencyFailed,  // A job that it waited for.
+  kUnitsFailed,       // Some of its frames, however often they were tried.
 };
 BOOST_DESCRIBE_ENUM(EndReason,
                     kNone,
@@ -102,7 +104,9 @@ BOOST_DESCRIBE_ENUM(EndReason,
                     kDeviceFault,
                     kNodeFault,
                     kPlatformFault,
-                    kDiskLimit)
+                    kDiskLimit,
+                    kDependencyFailed,
+                    kUnitsFailed)
 constexpr bool is_platform_fault(EndReason reason) {
   return reason == EndReason::kLeaseExpired || reason == EndReason::kDeviceFault ||
          reason == EndReason::kNodeFault || reason == EndReason::kPlatformFault;

@@ -15,5 +15,7 @@ struct YamlLimits {
   std::size_t nodes_max = 20'000;  // After aliases were filled in: what stops a "billion laughs".
 };
 Result<Document, Problem> parse_yaml_document(std::string_view text, YamlLimits limits = {});
+// Whichever the text is written in; for files that people write.
+Result<Document, Problem> parse_yaml_or_json(std::string_view text);
 
 }  // namespace tranche::wire

@@ -24,7 +24,9 @@ class StreamState final : public Mail, public std::enable_shared_from_this<Strea
   // Any thread:
   bool write(std::string chunk);
   void close();
+  void abort();
   [[nodiscard]] bool open() const;
+  [[nodiscard]] std::size_t waiting() const;
   void on_close(std::function<void()> callback);
 
   // The loop's thread:

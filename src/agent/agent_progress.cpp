@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an agent tells of its jobs' progress.
+#include "agent/agent_send.hpp"
+
+namespace tranche::agent {
+
+void Agent::tell_progress(Job& job) {
+  const LeasePage& page = job.folder.page();
+  job.progress.looked(boot_time());
+  if (options_.simulated || page.running_since == 0) return;
+  auto report = job.progress.look(job.folder.path(), page.written[0].load(std::memory_order_acquire));
+  if (!report) return;
+  report->lease = job.folder.grant.lease;
+  report->epoch = job.folder.grant.epoch;
+  report->at = wall_time();
+  job.folder.page().last_sequence = send_surely(*report);
+}
+
+// What units left behind goes the way of the logs, as one more stream.
+void Agent::count_results(Job& job) {
+  constexpr std::uint32_t kResults = 3;
+  if (job.folder.grant.units.empty()) return;
+  std::error_code missing;
+  const auto size = std::filesystem::file_size(job.folder.path() / "results", missing);
+  if (!missing) job.folder.page().written[kResults].store(size, std::memory_order_release);
+}
+
+// Requests reach a service through a door, also after the agent was replaced.
+void Agent::open_service(Job& job) {
+  const LeasePage& page = job.folder.page();
+  const std::uint16_t port = job.folder.grant.spec.port;
+  if (port == 0 || options_.simulated || job.door.process > 0 || page.init == 0 || is_over(phase_of(page)))
+    return;
+  try {
+    job.door = open_service_door(
+        options_.program, options_.rules.service_address, static_cast<int>(page.init.load()), port);
+  } catch (const std::exception& error) { options_.log(error.what()); }
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/job_group.hpp"
+
+#include <algorithm>
+
+namespace tranche::engine {
+namespace {
+
+constexpr std::int64_t kChunkMost = 1000;
+constexpr std::uint32_t kSpread = 4;  // Chunks for each that runs, so that the last end together.
+constexpr std::uint32_t kAtLeastAtOnce = 4;
+constexpr std::uint32_t kAtMostAtOnce = 256;
+constexpr std::int64_t kWorthALease = 2'000'000;  // Microseconds of work against a sandbox's start.
+constexpr std::size_t kFailuresNamed = 5;
+
+std::vector<UnitFailure>::iterator failure_of(JobGroup& group, std::int64_t unit) {
+  return std::lower_bound(
+      group.failures.begin(), group.failures.end(), unit, [](const UnitFailure& one, std::int64_t number) {
+        return one.unit < number;
+      });
+}
+
+bool has_failed(const JobGroup& group, std::int64_t unit) {
+  return std::binary_search(
+      group.failures.begin(),
+      group.failures.end(),
+      UnitFailure{.unit = unit},
+      [](const UnitFailure& one, const UnitFailure& other) { return one.unit < other.unit; });
+}
+
+Chunk* find_chunk(JobGroup& group, JobId job) {
+  const auto found = std::find_if(
+      group.chunks.begin(), group.chunks.end(), [&](const Chunk& one) { return one.job == job; });
+  return found == group.chunks.end() ? nullptr : &*found;
+}
+
+// One more try that went wrong; the last one allowed settles the unit.
+void charge(JobGroup& group, std::int64_t unit, JobId chunk, std::int32_t exit_code, std::uint32_t tries) {
+  auto at = failure_of(group, unit);
+  if (at == group.failures.end() || at->unit != unit)
+    at = group.failures.insert(at, UnitFailure{.unit = unit});
+  at->tries += tries;
+  at->exit_code = exit_code;
+  at->job = chunk;
+  if (at->tries < group.tries) return wire::add_unit(group.waiting, unit);
+  at->given_up = true;
+  ++group.given_up;
+}
+
+std::int64_t chunk_size(const JobGroup& group, std::uint32_t running) {
+  if (group.chunk != 0) return group.chunk;
+  const std::int64_t waiting = wire::count_of(group.waiting);
+  const std::int64_t spread = std::int64_t{kSpread} * std::max(running, kAtLeastAtOnce);
+  std::int64_t size = (waiting + spread - 1) / spread;
+  if (group.done > 0) {  // Short units go together, as far as everybody who runs still gets some.
+    const std::int64_t each = std::max<std::int64_t>(1, group.busy_microseconds / group.done);
+    size = std::max(size, std::min(kWorthALease / each, waiting / (2 * std::max(running, 1U))));
+  }
+  return std::clamp<std::int64_t>(size, 1, kChunkMost);
+}
+
+}  // namespace
+
+const Chunk* JobGroup::chunk_of(JobId job) const {
+  const auto found =
+      std::find_if(chunks.begin(), chunks.end(), [&](const Chunk& one) { return one.job == job; });
+  return found == chunks.end() ? nullptr : &*found;
+}
+
+Ask parent_ask(const Ask& chunk_ask) {
+  Ask ask = chunk_ask;
+  ask.instances = 0;
+  ask.storage_bytes = 0;
+  ask.spend = {};
+  ask.retries = 0;
+  return ask;
+}
+
+UnitSet next_chunk(const JobGroup& group, std::uint32_t running) {
+  UnitSet units;
+  const std::int64_t most = chunk_size(group, running);
+  for (const UnitRange& range : group.waiting) {
+    for (std::int64_t unit = range.first; unit <= range.last; ++unit) {
+      if (has_failed(group, unit)) continue;
+      wire::add_unit(units, unit);
+      if (wire::count_of(units) == most) return units;
+    }
+  }
+  if (units.empty() && !group.waiting.empty()) wire::add_unit(units, group.waiting.front().first);
+  return units;
+}
+
+std::size_t chunks_at_once(std::uint32_t running) {
+  return std::clamp(2 * running + 2, kAtLeastAtOnce, kAtMostAtOnce);
+}
+
+void take_verdict(JobGroup& group, JobId job, const wire::UnitVerdict& verdict, Instant at) {
+  Chunk* chunk = find_chunk(group, job);
+  if (chunk == nullptr || !wire::remove_unit(chunk->left, verdict.unit)) return;
+  chunk->told = true;
+  group.at = at;
+  if (!verdict.good) return charge(group, verdict.unit, job, verdict.exit_code, 1);
+  ++group.done;
+  group.busy_microseconds += std::max<std::int64_t>(0, verdict.microseconds);
+}
+
+// What of a chunk has no verdict when its job ends. The command runs unit by unit in order, so the first
+// without a verdict was at work when it ended; when there was no verdict at all, the chunk never got to work.
+void end_chunk(JobGroup& group, JobId job, JobState how, std::int32_t exit_code, Instant at) {
+  const auto found = std::find_if(
+      group.chunks.begin(), group.chunks.end(), [&](const Chunk& one) { return one.job == job; });
+  if (found == group.chunks.end()) return;
+  const Chunk chunk = std::move(*found);
+  group.chunks.erase(found);
+  group.past.push_back(job);
+  group.at = at;
+  bool first = true;
+  for (const UnitRange& range : chunk.left) {
+    for (std::int64_t unit = range.first; unit <= range.last; ++unit) {
+      if (how == JobState::kSucceeded) {
+        ++group.done;  // The loop ends well only when every unit did.
+      } else if (how == JobState::kStopped) {
+        charge(group, unit, job, exit_code, group.tries);
+      } else if (first || !chunk.told) {
+        charge(group, unit, job, exit_code, 1);
+      } else {
+        wire::add_unit(group.waiting, unit);
+      }
+      first = false;
+    }
+  }
+}
+
+std::string failure_text(const JobGroup& group) {
+  const std::string name(wire::name_of(group.unit));
+  std::string out = std::to_string(group.given_up) + " of " + std::to_string(group.range.count()) + " " +
+                    name + "s failed: ";
+  std::size_t named = 0;
+  for (const UnitFailure& one : group.failures) {
+    if (!one.given_up) continue;
+    if (named == kFailuresNamed) return out + ", …";
+    if (named++ > 0) out += ", ";
+    out += name + " " + std::to_string(one.unit) + " (exit " + std::to_string(one.exit_code) + ", " +
+           std::to_string(one.tries) + (one.tries == 1 ? " try)" : " tries)");
+  }
+  return out;
+}
+
+}  // namespace tranche::engine

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A job of many units (the frames of a render): its units go to ordinary jobs, a chunk each, and every unit
+// gets a verdict of its own. The parent takes no capacity; it ends when the last unit is settled.
+#include <boost/describe/class.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/time.hpp"
+#include "engine/job.hpp"
+#include "engine/progress.hpp"
+#include "wire/ask.hpp"
+
+namespace tranche::engine {
+
+struct UnitFailure {
+  std::int64_t unit = 0;
+  std::uint32_t tries = 0;
+  std::int32_t exit_code = 0;
+  bool given_up = false;
+  JobId job{};  // The chunk in which it failed last.
+};
+BOOST_DESCRIBE_STRUCT(UnitFailure, (), (unit, tries, exit_code, given_up, job))
+
+struct Chunk {
+  JobId job{};
+  UnitSet left{};     // Without a verdict.
+  bool told = false;  // Some unit of it has a verdict.
+};
+BOOST_DESCRIBE_STRUCT(Chunk, (), (job, left, told))
+
+struct JobGroup {
+  JobId id{};
+  PartyId owner{};
+  WorkUnit unit = WorkUnit::kFrame;
+  UnitRange range{};
+  std::uint32_t chunk = 0;  // Units a chunk; zero: as suits.
+  std::uint32_t tries = 1;  // Of each unit.
+  Ask ask{};                // Of each chunk.
+  UnitSet waiting{};        // In no chunk, and not settled.
+  std::vector<Chunk> chunks{};
+  std::vector<UnitFailure> failures{};  // By unit.
+  std::vector<JobId> past{};            // Chunks that have ended: what they made is kept with them.
+  std::int64_t done = 0;
+  std::int64_t given_up = 0;
+  std::int64_t busy_microseconds = 0;  // Of units that went well.
+  Instant first_started{};
+  Instant at{};  // Of the last verdict.
+
+  [[nodiscard]] const Chunk* chunk_of(JobId job) const;
+  [[nodiscard]] bool settled() const { return done + given_up == range.count(); }
+};
+BOOST_DESCRIBE_STRUCT(JobGroup,
+                      (),
+                      (id,
+                       owner,
+                       unit,
+                       range,
+                       chunk,
+                       tries,
+                       ask,
+                       waiting,
+                       chunks,
+                       failures,
+                       past,
+                       done,
+                       given_up,
+                       busy_microseconds,
+                       first_started,
+                       at))
+
+struct GroupFormed {
+  JobId id{};
+  PartyId owner{};
+  WorkUnit unit = WorkUnit::kFrame;
+  UnitRange range{};
+  std::uint32_t chunk = 0;
+  std::uint32_t tries = 1;
+  Ask ask{};
+};
+BOOST_DESCRIBE_STRUCT(GroupFormed, (), (id, owner, unit, range, chunk, tries, ask))
+
+struct ChunkFormed {
+  JobId group{};
+  JobId job{};
+  PartyId owner{};
+  UnitSet units{};
+};
+BOOST_DESCRIBE_STRUCT(ChunkFormed, (), (group, job, owner, units))
+
+// What the submission of such a job must say; pure.
+[[nodiscard]] Ask parent_ask(const Ask& chunk_ask);
+
+// The units of the next chunk: fresh ones together, those that failed before each alone and last.
+[[nodiscard]] UnitSet next_chunk(const JobGroup& group, std::uint32_t running);
+// How many chunks may wait and run at once, so that whoever becomes free finds the next.
+[[nodiscard]] std::size_t chunks_at_once(std::uint32_t running);
+
+void take_verdict(JobGroup& group, JobId chunk, const wire::UnitVerdict& verdict, Instant at);
+void end_chunk(JobGroup& group, JobId chunk, JobState how, std::int32_t exit_code, Instant at);
+[[nodiscard]] std::string failure_text(const JobGroup& group);
+
+}  // namespace tranche::engine

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One of each event about workloads, for the golden file.
+#include "engine/event.hpp"
+
+namespace tranche::engine {
+
+inline Events work_samples() {
+  const PartyId ana = PartyId::make(PartyKind::kUser, 5);
+  const PartyId acme = PartyId::make(PartyKind::kTenant, 2);
+  const Ask ask{
+      .kind = wire::WorkloadKind::kRender, .instances = 1, .milli_each = 500, .vram_each = 1'000'000};
+  const ServiceKey key{acme, "chat"};
+  return {ProgressNoted{{7},
+                        9,
+                        {.lease = {8},
+                         .epoch = 77,
+                         .at = Instant(std::chrono::hours(4)),
+                         .unit = WorkUnit::kStep,
+                         .done = 120,
+                         .total = 1000,
+                         .metrics = "loss=0.41",
+                         .verdicts = {{17, false, 3, 2000}}},
+                        {9},
+                        ana},
+          GroupFormed{{9}, ana, WorkUnit::kFrame, {1, 240}, 10, 3, ask},
+          JobWaits{{10}, ana, {{{9}, true}}},
+          JobReleased{{10}, ana},
+          ServiceSet{key, ana, 4, "{\"name\":\"chat\"}", {{"v1", ask, "{\"run\":\"serve\"}"}}},
+          ServiceRemoved{key, ana},
+          ReplicaAdded{key, ana, {11}, "v1"},
+          ReplicaRetired{key, ana, {11}},
+          ServiceUsed{key, ana, {100, 1, 2000, 3000}},
+          ChunkFormed{{9}, {12}, ana, {{1, 16}, {20, 20}}}};
+}
+
+}  // namespace tranche::engine

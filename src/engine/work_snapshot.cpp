@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/work_snapshot.hpp"
+
+#include "wire/codec_impl.hpp"
+
+namespace tranche::engine {
+namespace {
+
+using wire::detail::read_record;
+using wire::detail::RecordReader;
+using wire::detail::write_record;
+
+struct Door {
+  LeaseId lease{};
+  std::uint16_t port = 0;
+};
+BOOST_DESCRIBE_STRUCT(Door, (), (lease, port))
+
+template <class Map>
+void write_values(std::string& out, const Map& map) {
+  wire::detail::write_varint(out, map.size());
+  for (const auto& [key, value] : map) write_record(out, value);
+}
+
+template <class Value, class Keep>
+bool read_each(RecordReader& reader, Keep keep) {
+  std::uint64_t count = 0;
+  if (!read_record(reader, count)) return false;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Value value{};
+    if (!read_record(reader, value)) return false;
+    keep(std::move(value));
+  }
+  return true;
+}
+
+}  // namespace
+
+void encode_workloads(std::string& out, const State& state) {
+  const Workloads& work = state.work;
+  write_values(out, work.progress);
+  write_values(out, work.groups);
+  write_values(out, work.waits);
+  write_values(out, work.services);
+  wire::detail::write_varint(out, work.doors.size());
+  for (const auto& [lease, port] : work.doors) write_record(out, Door{lease, port});
+}
+
+bool decode_workloads(RecordReader& reader, State& state) {
+  if (reader.left() == 0) return true;  // Written before there were any.
+  Workloads& work = state.work;
+  return read_each<JobProgress>(reader,
+                                [&](JobProgress one) { work.progress.emplace(one.job, std::move(one)); }) &&
+         read_each<JobGroup>(reader, [&](JobGroup one) { work.groups.emplace(one.id, std::move(one)); }) &&
+         read_each<Dependencies>(reader,
+                                 [&](Dependencies one) { work.waits.emplace(one.job, std::move(one)); }) &&
+         read_each<Service>(reader, [&](Service one) { work.services.emplace(one.key, std::move(one)); }) &&
+         read_each<Door>(reader, [&](Door one) { work.doors.emplace(one.lease, one.port); });
+}
+
+}  // namespace tranche::engine

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// What follows for groups, waiters and services when jobs move.
+#include "engine/workloads.hpp"
+
+#include <algorithm>
+
+#include "engine/admission.hpp"
+#include "engine/decide.hpp"
+
+namespace tranche::engine {
+namespace {
+
+std::uint32_t running_chunks(const State& state, const JobGroup& group) {
+  std::uint32_t running = 0;
+  for (const Chunk& chunk : group.chunks) running += state.jobs.at(chunk.job).state == JobState::kRunning;
+  return running;
+}
+
+Events end_group(const State& state, const JobGroup& group, const Job& parent) {
+  JobEnded ended{
+      .id = group.id, .owner = group.owner, .state = JobState::kSucceeded, .reason = EndReason::kExited};
+  if (parent.stop_requested) {
+    ended.state = JobState::kStopped;
+    ended.reason = EndReason::kStopped;
+  } else if (group.given_up > 0) {
+    ended.state = JobState::kFailed;
+    ended.reason = EndReason::kUnitsFailed;
+    ended.exit_code = 1;
+    ended.message = failure_text(group);
+  }
+  static_cast<void>(state);
+  return Events{std::move(ended)};
+}
+
+Events advance_group(const State& state, const Envelope& envelope, const JobGroup& group) {
+  const Job& parent = state.jobs.at(group.id);
+  if (is_over(parent.state) || state.work.waits.contains(group.id)) return {};
+  if (group.chunks.empty() && (group.settled() || parent.stop_requested))
+    return end_group(state, group, parent);
+  if (parent.stop_requested || group.waiting.empty()) return {};
+  const std::uint32_t running = running_chunks(state, group);
+  if (group.chunks.size() >= chunks_at_once(running)) return {};
+  const auto admitted = admit(state, group.owner, group.ask, envelope.at);
+  if (!admitted) return {};  // Whatever ends in the tenant brings it here again.
+  UnitSet units = next_chunk(group, running);
+  const JobId id{state.next_job};
+  JobSubmitted submitted{.id = id,
+                         .owner = group.owner,
+                         .admission = admitted->admission,
+                         .hold = admitted->hold,
+                         .name = parent.name + "[" + wire::text(units) + "]",
+                         .ask = group.ask,
+                         .spec = parent.spec};
+  submitted.ask.time = admitted->time;
+  submitted.ask.retries = 0;  // Units are tried again one by one, and not whole chunks.
+  return Events{std::move(submitted), ChunkFormed{group.id, id, group.owner, std::move(units)}};
+}
+
+Events advance_waiter(const State& state, const Dependencies& waits) {
+  for (const After& after : waits.after) {
+    const Job* job = state.job(after.job);
+    if (job == nullptr || after.any || job->state == JobState::kSucceeded || !is_over(job->state)) continue;
+    return Events{JobEnded{
+        .id = waits.job,
+        .owner = waits.owner,
+        .state = JobState::kFailed,
+        .reason = EndReason::kDependencyFailed,
+        .message = text(after.job) + ", which it waited for, has " + std::string(wire::name_of(job->state))}};
+  }
+  const bool all_over = std::all_of(waits.after.begin(), waits.after.end(), [&](const After& after) {
+    const Job* job = state.job(after.job);
+    return job == nullptr || is_over(job->state);
+  });
+  if (!all_over) return {};
+  return Events{JobReleased{waits.job, waits.owner}};
+}
+
+void end_waiting(State& state, JobId id) {
+  const auto found = state.work.waits.find(id);
+  if (found == state.work.waits.end()) return;
+  for (const After& after : found->second.after) {
+    const auto [from, to] = state.index.work->waiters.equal_range(after.job);
+    const auto mine = std::find_if(from, to, [&](const auto& entry) { return entry.second == id; });
+    if (mine != to) state.index.work->waiters.erase(mine);
+  }
+  state.work.waits.erase(found);
+  state.index.work->waiters_due.erase(id);
+}
+
+}  // namespace
+
+bool is_held(const State& state, JobId id) {
+  return state.work.groups.contains(id) || state.work.waits.contains(id);
+}
+
+UnitSet units_left(const State& state, JobId id) {
+  const auto parent = state.index.work->group_of.find(id);
+  if (parent == state.index.work->group_of.end()) return {};
+  const Chunk* chunk = state.work.groups.at(parent->second).chunk_of(id);
+  return chunk == nullptr ? UnitSet{} : chunk->left;
+}
+
+Events advance_workloads(const State& state, const Envelope& envelope) {
+  WorkIndex& index = *state.index.work;
+  while (!index.waiters_due.empty()) {
+    const JobId id = *index.waiters_due.begin();
+    index.waiters_due.erase(index.waiters_due.begin());
+    const auto found = state.work.waits.find(id);
+    if (found == state.work.waits.end()) continue;
+    if (Events events = advance_waiter(state, found->second); !events.empty()) return events;
+  }
+  while (!index.groups_due.empty()) {
+    const JobId id = *index.groups_due.begin();
+    index.groups_due.erase(index.groups_due.begin());
+    const auto found = state.work.groups.find(id);
+    if (found == state.work.groups.end()) continue;
+    if (Events events = advance_group(state, envelope, found->second); !events.empty()) return events;
+  }
+  return {};
+}
+
+void apply(State& state, const Envelope&, const GroupFormed& event) {
+  JobGroup group{.id = event.id,
+                 .owner = event.owner,
+                 .unit = event.unit,
+                 .range = event.range,
+                 .chunk = event.chunk,
+                 .tries = event.tries,
+                 .ask = event.ask,
+                 .waiting = {event.range}};
+  state.work.groups.emplace(event.id, std::move(group));
+  state.index.capacity->dequeue(state, state.jobs.at(event.id));
+  state.index.work->groups_due.insert(event.id);
+}
+
+void apply(State& state, const Envelope&, const ChunkFormed& event) {
+  const auto found = state.work.groups.find(event.group);
+  if (found == state.work.groups.end()) return;
+  JobGroup& group = found->second;
+  for (const UnitRange& range : event.units)
+    for (std::int64_t unit = range.first; unit <= range.last; ++unit) wire::remove_unit(group.waiting, unit);
+  group.chunks.push_back({.job = event.job, .left = event.units});
+  state.index.work->group_of.emplace(event.job, event.group);
+  state.index.work->groups_due.insert(event.group);
+}
+
+void apply(State& state, const Envelope&, const JobWaits& event) {
+  state.work.waits.emplace(event.id, Dependencies{event.id, event.owner, event.after});
+  for (const After& after : event.after) state.index.work->waiters.emplace(after.job, event.id);
+  state.index.capacity->dequeue(state, state.jobs.at(event.id));
+}
+
+void apply(State& state, const Envelope&, const JobReleased& event) {
+  end_waiting(state, event.id);
+  const Job& job = state.jobs.at(event.id);
+  if (state.work.groups.contains(event.id)) {
+    state.index.work->groups_due.insert(event.id);
+  } else if (job.state == JobState::kPending) {
+    state.index.capacity->enqueue(state, job);
+  }
+}
+
+void note_job_running(State& state, const Job& job, Instant at) {
+  const auto parent = state.index.work->group_of.find(job.id);
+  if (parent == state.index.work->group_of.end()) return;
+  JobGroup& group = state.work.groups.at(parent->second);
+  if (group.first_started == Instant{}) group.first_started = at;
+  Job& whole = state.jobs.at(group.id);
+  if (whole.state == JobState::kPending) {
+    whole.state = JobState::kRunning;
+    whole.started = at;
+    whole.version = state.sequence;
+  }
+  state.index.work->groups_due.insert(group.id);
+}
+
+void note_job_ended(State& state, const Job& job, Instant at) {
+  WorkIndex& index = *state.index.work;
+  end_waiting(state, job.id);
+  const auto [from, to] = index.waiters.equal_range(job.id);
+  for (auto waiter = from; waiter != to; ++waiter) index.waiters_due.insert(waiter->second);
+  if (const auto parent = index.group_of.find(job.id); parent != index.group_of.end()) {
+    JobGroup& group = state.work.groups.at(parent->second);
+    end_chunk(group, job.id, job.state, job.exit_code, at);
+    state.jobs.at(group.id).version = state.sequence;
+    index.groups_due.insert(group.id);
+    index.group_of.erase(parent);
+  }
+  if (const auto service = index.service_of.find(job.id); service != index.service_of.end()) {
+    if (const auto found = state.work.services.find(service->second); found != state.work.services.end())
+      std::erase_if(found->second.replicas, [&](const Replica& one) { return one.job == job.id; });
+    index.service_of.erase(service);
+  }
+  // What it held of the tenant's quota may be what a group of that tenant waits for.
+  const PartyId tenant = tenant_of(state, job.owner);
+  for (const auto& [id, group] : state.work.groups)
+    if (!group.waiting.empty() && tenant_of(state, group.owner) == tenant) index.groups_due.insert(id);
+}
+
+void forget_work(State& state) {
+  const auto gone = [&](const auto& entry) { return !state.jobs.contains(entry.first); };
+  std::erase_if(state.work.progress, gone);
+  std::erase_if(state.work.groups, gone);
+  std::erase_if(state.index.work->group_of,
+                [&](const auto& entry) { return !state.work.groups.contains(entry.second); });
+  for (const auto& [id, group] : state.work.groups)
+    if (!group.waiting.empty()) state.index.work->groups_due.insert(id);
+}
+
+void rebuild_work_index(State& state) {
+  WorkIndex& index = *state.index.work;
+  index = {};
+  for (const auto& [id, group] : state.work.groups) {
+    for (const Chunk& chunk : group.chunks) index.group_of.emplace(chunk.job, id);
+    if (!is_over(state.jobs.at(id).state)) index.groups_due.insert(id);
+  }
+  for (const auto& [id, waits] : state.work.waits) {
+    for (const After& after : waits.after) index.waiters.emplace(after.job, id);
+    index.waiters_due.insert(id);
+  }
+  for (const auto& [key, service] : state.work.services)
+    for (const Replica& replica : service.replicas) index.service_of.emplace(replica.job, key);
+}
+
+}  // namespace tranche::engine

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What is known of work beyond the single job: progress, groups of units, dependencies, services.
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/dependency.hpp"
+#include "engine/job_group.hpp"
+#include "engine/progress.hpp"
+#include "engine/service.hpp"
+
+namespace tranche::engine {
+
+struct Workloads {
+  std::map<JobId, JobProgress> progress{};
+  std::map<JobId, JobGroup> groups{};  // By their parents.
+  std::map<JobId, Dependencies> waits{};
+  std::map<ServiceKey, Service> services{};
+  std::map<LeaseId, std::uint16_t> doors{};  // Port of the node on which a replica is reached.
+};
+
+// Derived from the workloads: who belongs to whom, and who may have something to decide.
+struct WorkIndex {
+  std::map<JobId, JobId> group_of{};            // Chunks that have not ended.
+  std::multimap<JobId, JobId> waiters{};        // By what they wait for.
+  std::map<JobId, ServiceKey> service_of{};     // Replicas.
+  std::set<JobId> groups_due{}, waiters_due{};  // Used up by decide(), put back by apply().
+};
+
+struct State;
+
+// Whether a pending job is not for the scheduler: a parent of chunks, or one that waits for others.
+[[nodiscard]] bool is_held(const State&, JobId);
+// The units that the job's next lease must work through; empty: it has none.
+[[nodiscard]] UnitSet units_left(const State&, JobId);
+
+void rebuild_work_index(State&);
+void forget_work(State&);  // Of jobs that were forgotten.
+
+// Called where a job or a lease changes.
+void note_job_ended(State&, const Job&, Instant at);
+void note_job_running(State&, const Job&, Instant at);
+
+}  // namespace tranche::engine

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps as many replicas as each service needs: starts, waits for readiness, replaces, drains, retires.
+#include <algorithm>
+
+#include "gateway/gateway.hpp"
+#include "net/client.hpp"
+#include "wire/codec.hpp"
+
+namespace tranche::gateway {
+namespace {
+
+using namespace std::chrono_literals;
+using Copy = LiveService::Copy;
+
+constexpr auto kTurn = 100ms, kTurnWhileStarting = 10ms;
+constexpr auto kCountEvery = 5s;
+constexpr auto kDrainMost = 30s;
+
+Instant wall() {
+  return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+}
+
+bool concerns_services(const engine::Event& event) {
+  return std::holds_alternative<engine::ServiceSet>(event) ||
+         std::holds_alternative<engine::ServiceRemoved>(event) ||
+         std::holds_alternative<engine::ReplicaAdded>(event) ||
+         std::holds_alternative<engine::ReplicaRetired>(event) ||
+         std::holds_alternative<engine::LeaseReported>(event) ||
+         std::holds_alternative<engine::JobEnded>(event) ||
+         std::holds_alternative<engine::JobRequeued>(event);
+}
+
+std::string host_of(const std::string& peer) {
+  return peer.empty() ? "127.0.0.1" : peer;
+}
+
+std::chrono::milliseconds backoff(std::uint32_t failures) {
+  return std::min<std::chrono::milliseconds>(500ms * (1U << std::min(failures, 7U)), 60s);
+}
+
+}  // namespace
+
+Gateway::Gateway(server::Loop& loop, const server::AgentHub& hub, GatewayOptions options)
+    : loop_(loop), hub_(hub), options_(std::move(options)) {
+  loop_.follow([this](const server::Durable& durable) { follow(durable); });
+}
+
+Gateway::~Gateway() {
+  stop();
+}
+
+void Gateway::start(std::string url) {
+  options_.url = std::move(url);
+  loop_.read([this](const engine::State& state) {
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& [id, party] : state.parties) tenants_[id] = engine::tenant_of(state, id);
+    }
+    learn(state);
+  });
+  thread_ = std::thread([this] { run(); });
+}
+
+void Gateway::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    wake_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+  forwarder_.close();
+}
+
+void Gateway::follow(const server::Durable& durable) {
+  bool relevant = false;
+  for (const engine::Event& event : *durable.events) {
+    if (const auto* created = std::get_if<engine::PartyCreated>(&event)) {
+      const std::lock_guard lock(mutex_);
+      tenants_[created->id] = engine::tenant_of(*durable.state, created->id);
+    }
+    relevant = relevant || concerns_services(event);
+  }
+  if (relevant && (!durable.state->work.services.empty() || !by_name_.empty())) learn(*durable.state);
+}
+
+// On the loop's thread.
+void Gateway::learn(const engine::State& state) {
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<LiveService>> services;
+  for (const auto& [key, service] : state.work.services) {
+    const std::pair name(engine::path_of(state, key.tenant), key.name);
+    auto live = find(name.first, name.second);
+    if (!live) live = std::make_shared<LiveService>(key, options_.seed + service.revision);
+    if (live->revision() != service.revision)
+      if (auto spec = wire::from_json<wire::ServiceSpec>(service.spec))
+        live->configure(std::move(*spec), service.owner, service.revision);
+    std::vector<ReplicaFacts> facts;
+    for (const engine::Replica& replica : service.replicas) {
+      const engine::Job* job = state.job(replica.job);
+      if (job == nullptr) continue;
+      ReplicaFacts one{.job = replica.job, .version = replica.version, .retiring = replica.retiring};
+      const auto shape = std::find_if(service.versions.begin(),
+                                      service.versions.end(),
+                                      [&](const auto& version) { return version.name == replica.version; });
+      one.stale = shape == service.versions.end() || shape->spec != job->spec;
+      if (!job->leases.empty() && job->state == wire::JobState::kRunning) {
+        const auto door = state.work.doors.find(job->leases.front());
+        const engine::Lease* lease = state.lease(job->leases.front());
+        if (door != state.work.doors.end() && lease != nullptr)
+          one.target = {host_of(hub_.facts(lease->node).address), door->second};
+      }
+      facts.push_back(std::move(one));
+    }
+    live->know(facts);
+    services.emplace(name, std::move(live));
+  }
+  const std::lock_guard lock(mutex_);
+  by_name_ = std::move(services);
+  changed_ = true;
+  wake_.notify_one();
+}
+
+void Gateway::run() {
+  for (;;) {
+    const bool starting = std::any_of(
+        controls_.begin(), controls_.end(), [](const auto& one) { return !one.second.probes.empty(); });
+    std::vector<std::shared_ptr<LiveService>> services;
+    bool last = false;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait_for(lock, starting ? kTurnWhileStarting : kTurn, [this] { return stopping_ || changed_; });
+      changed_ = false;
+      last = stopping_;
+      for (const auto& [name, service] : by_name_) services.push_back(service);
+    }
+    take_answers();
+    for (const auto& service : services) {
+      if (last) {
+        flush_counts(*service);
+        continue;
+      }
+      service->expire_waiters();
+      Control& control = controls_[service->key()];
+      steer(*service, control);
+      const std::lock_guard lock(mutex_);
+      statuses_[service->key()] = control.status;
+    }
+    if (last) return;
+    std::this_thread::sleep_for(1ms);  // However fast requests come, they do not make this a busy loop.
+  }
+}
+
+void Gateway::take_answers() {
+  std::vector<std::pair<engine::ServiceKey, std::string>> answers;
+  {
+    const std::lock_guard lock(mutex_);
+    answers.swap(answers_);
+  }
+  for (auto& [key, problem] : answers) {
+    Control& control = controls_[key];
+    control.adding = false;
+    if (problem.empty()) continue;
+    ++control.failures;
+    control.status = "no replica: " + problem;
+    control.not_before = Clock::now() + backoff(control.failures);
+  }
+}
+
+// Replicas that ended without being asked to: after each that never served, a longer pause.
+void Gateway::notice_ends(Control& control, const LiveService::Picture& picture) {
+  std::set<JobId> known;
+  for (const Copy& copy : picture.copies)
+    if (!copy.facts.retiring && !copy.draining) known.insert(copy.facts.job);
+  for (const JobId job : control.known) {
+    const bool is_there = std::any_of(picture.copies.begin(), picture.copies.end(), [&](const Copy& copy) {
+      return copy.facts.job == job;
+    });
+    if (is_there) continue;
+    const bool served = control.seen_ready.erase(job) > 0;
+    if (!served) ++control.failures;
+    control.not_before = Clock::now() + (served ? 0ms : backoff(control.failures));
+    control.status = text(job) + " ended; see: tranche logs " + text(job);
+  }
+  control.known = std::move(known);
+}
+
+void Gateway::steer(LiveService& service, Control& control) {
+  probe(service, control, service.picture());
+  const LiveService::Picture picture = service.picture();
+  notice_ends(control, picture);
+  const policy::ScalingBounds bounds{.min = picture.spec.replicas.min,
+                                     .max = picture.spec.replicas.max,
+                                     .concurrency = picture.spec.concurrency,
+                                     .idle = picture.spec.idle};
+  const std::uint32_t wanted = control.scaling.wanted(
+      bounds, {.in_flight = picture.active + picture.queued, .last_request = picture.last_request}, wall());
+  // Every version gets its part by weight, and one at least while there is anything.
+  std::uint64_t weights = 0;
+  for (const auto& version : picture.spec.versions) weights += version.weight;
+  for (const wire::ServiceVersion& version : picture.spec.versions) {
+    std::uint32_t part = 0;
+    if (wanted > 0 && version.weight > 0)
+      part = std::max<std::uint32_t>(
+          1, static_cast<std::uint32_t>((std::uint64_t{wanted} * version.weight + weights / 2) / weights));
+    steer_version(service, control, picture, version.name, part);
+  }
+  retire_drained(service, picture);
+  if (Clock::now() - control.counted > kCountEvery) {
+    control.counted = Clock::now();
+    flush_counts(service);
+  }
+}
+
+void Gateway::steer_version(LiveService& service,
+                            Control& control,
+                            const LiveService::Picture& picture,
+                            const std::string& version,
+                            std::uint32_t part) {
+  std::vector<const Copy*> current, stale;
+  std::size_t ready = 0, live = 0;
+  for (const Copy& copy : picture.copies) {
+    live += copy.facts.retiring ? 0U : 1U;
+    if (copy.facts.version != version || copy.facts.retiring || copy.draining) continue;
+    (copy.facts.stale ? stale : current).push_back(&copy);
+    ready += copy.ready && !copy.facts.stale ? 1U : 0U;
+  }
+  const bool room = live < picture.spec.replicas.max + picture.spec.versions.size();
+  if (current.size() < part && room && !control.adding && Clock::now() >= control.not_before)
+    add(service.key(), version, control);
+  if (current.size() > part) {  // The idlest goes first.
+    const Copy* idlest = *std::min_element(current.begin(), current.end(), [](const Copy* a, const Copy* b) {
+      return std::pair(a->ready, a->active) < std::pair(b->ready, b->active);
+    });
+    service.drain(idlest->facts.job);
+  }
+  // Those that run something older go one by one, as what replaces them becomes ready.
+  for (std::size_t i = 0; i < stale.size() && ready + stale.size() - i > part; ++i)
+    service.drain(stale[i]->facts.job);
+}
+
+void Gateway::retire_drained(LiveService& service, const LiveService::Picture& picture) {
+  const auto now = Clock::now();
+  for (const Copy& copy : picture.copies) {
+    const auto& versions = picture.spec.versions;
+    const bool named = std::any_of(
+        versions.begin(), versions.end(), [&](const auto& one) { return one.name == copy.facts.version; });
+    if (!named) service.drain(copy.facts.job);
+    const bool over = copy.active == 0 || now - copy.draining_since > kDrainMost;
+    if (copy.draining && !copy.facts.retiring && over) retire(service.key(), copy.facts.job);
+  }
+}
+
+void Gateway::probe(LiveService& service, Control& control, const LiveService::Picture& picture) {
+  std::set<JobId> starting;
+  for (const Copy& copy : picture.copies) {
+    const JobId job = copy.facts.job;
+    if (copy.ready || copy.facts.retiring || copy.draining) continue;
+    if (Clock::now() - copy.since > picture.spec.start_timeout) {
+      control.status = text(job) + " did not become ready in time";
+      ++control.failures;
+      control.not_before = Clock::now() + backoff(control.failures);
+      service.drain(job);
+      continue;
+    }
+    if (copy.facts.target.port == 0) continue;
+    starting.insert(job);
+    auto& client = control.probes[job];
+    if (!client)
+      client = std::make_unique<net::Client>(net::ClientOptions{.host = copy.facts.target.address,
+                                                                .port = copy.facts.target.port,
+                                                                .tls = std::nullopt,
+                                                                .connect_timeout = 200ms,
+                                                                .request_timeout = 500ms});
+    const auto answer = client->get(picture.spec.ready);
+    if (!answer || answer->status / 100 != 2) continue;
+    control.failures = 0;
+    control.status.clear();
+    control.seen_ready.insert(job);
+    starting.erase(job);
+    service.set_ready(job, true);
+  }
+  std::erase_if(control.probes, [&](const auto& entry) { return !starting.contains(entry.first); });
+}
+
+void Gateway::add(const engine::ServiceKey& key, const std::string& version, Control& control) {
+  control.adding = true;
+  loop_.submit(
+      {.origin = "gateway"}, engine::AddReplica{key, version}, [this, key](const server::Outcome& outcome) {
+        const bool refused = outcome.refusal != nullptr;
+        std::string problem = refused ? outcome.refusal->message : "";
+        if (outcome.fault != server::Fault::kNone) problem = "the server cannot write now";
+        const std::lock_guard lock(mutex_);
+        answers_.emplace_back(key, std::move(problem));
+        changed_ = true;
+        wake_.notify_one();
+      });
+}
+
+void Gateway::retire(const engine::ServiceKey& key, JobId job) {
+  loop_.submit({.origin = "gateway"}, engine::RetireReplica{key, job}, [](const server::Outcome&) {});
+}
+
+void Gateway::flush_counts(LiveService& service) {
+  const engine::ServiceUse use = service.take_use();
+  if (use.requests == 0) return;
+  loop_.submit(
+      {.origin = "gateway"}, engine::CountRequests{service.key(), use}, [](const server::Outcome&) {});
+}
+
+void Gateway::describe(const engine::ServiceKey& key, wire::ServiceView& view) const {
+  std::shared_ptr<LiveService> live;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, service] : by_name_) {
+      if (service->key() != key) continue;
+      live = service;
+      view.url = options_.url + "/" + name.first + "/" + name.second;
+    }
+    if (const auto status = statuses_.find(key); status != statuses_.end()) view.status = status->second;
+  }
+  if (!live) return;
+  const LiveService::Picture picture = live->picture();
+  view.queued = static_cast<std::uint32_t>(picture.queued);
+  for (const Copy& copy : picture.copies) {
+    wire::ReplicaView one{.job = copy.facts.job, .version = copy.facts.version, .active = copy.active};
+    one.state = copy.draining || copy.facts.retiring ? wire::ReplicaState::kDraining
+                : copy.ready                         ? wire::ReplicaState::kReady
+                : copy.facts.target.port != 0        ? wire::ReplicaState::kStarting
+                                                     : wire::ReplicaState::kWaiting;
+    if (copy.facts.target.port != 0)
+      one.address = copy.facts.target.address + ":" + std::to_string(copy.facts.target.port);
+    view.ready += one.state == wire::ReplicaState::kReady;
+    view.copies.push_back(std::move(one));
+  }
+}
+
+}  // namespace tranche::gateway

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/gateway.hpp"
+
+#include <utility>
+
+#include "gateway/usage_reader.hpp"
+
+namespace tranche::gateway {
+namespace {
+
+constexpr int kTriesMost = 4;
+
+net::Response problem(int status, std::string_view detail) {
+  net::Response response{
+      .status = status, .content_type = "application/problem+json", .body = {}, .headers = {}};
+  response.body = R"({"type":"about:blank","status":)" + std::to_string(status) + R"(,"title":")" +
+                  std::string(net::reason_phrase(status)) + R"(","detail":")" + std::string(detail) + "\"}";
+  if (status == 503 || status == 429) response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+// "/acme/chat/v1/models" in its parts.
+struct Address {
+  std::string_view tenant{}, service{}, rest{};
+};
+Address address_of(std::string_view path) {
+  Address address;
+  path.remove_prefix(path.starts_with('/') ? 1 : 0);
+  const auto first = path.find('/');
+  if (first == std::string_view::npos) return address;
+  address.tenant = path.substr(0, first);
+  path.remove_prefix(first + 1);
+  const auto second = std::min(path.find('/'), path.size());
+  address.service = path.substr(0, second);
+  address.rest = path.substr(second);
+  return address;
+}
+
+std::string_view bearer_of(const net::Request& request) {
+  constexpr std::string_view kBearer = "Bearer ";
+  const std::string_view field = request.header("Authorization");
+  return field.starts_with(kBearer) ? field.substr(kBearer.size()) : std::string_view();
+}
+
+}  // namespace
+
+struct Gateway::Flight {
+  std::shared_ptr<LiveService> service;
+  std::shared_ptr<const net::Request> request;
+  std::string path;
+  PartyId caller{};
+  std::optional<net::Reply> reply;
+  std::set<JobId> tried;
+  int tries = 0;
+  UsageReader usage;
+};
+
+std::shared_ptr<LiveService> Gateway::find(std::string_view tenant, std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_name_.find(std::pair(std::string(tenant), std::string(name)));
+  return found == by_name_.end() ? nullptr : found->second;
+}
+
+void Gateway::handle(net::Request&& request, net::Reply reply) {
+  const Address address = address_of(request.path);
+  auto service = find(address.tenant, address.service);
+  PartyId caller{};
+  const bool open = service && service->is_open();
+  if (!open) {
+    const auto known = loop_.tokens().find(bearer_of(request));
+    if (!known) return reply.send(problem(401, "call with a token: Authorization: Bearer ..."));
+    const std::lock_guard lock(mutex_);
+    const auto tenant = tenants_.find(known->party);
+    caller = tenant == tenants_.end() ? PartyId{} : tenant->second;
+  }
+  // Whoever may not call it may not know of it either.
+  if (!service || (!open && caller != service->key().tenant))
+    return reply.send(problem(404, "there is no such service: /TENANT/SERVICE/..."));
+  if (!request.header("Upgrade").empty()) return reply.send(problem(501, "upgrades are not passed through"));
+  auto flight = std::make_shared<Flight>();
+  flight->service = std::move(service);
+  flight->path = address.rest.empty() ? "/" : std::string(address.rest);
+  if (!request.query.empty()) flight->path += '?' + request.query;
+  flight->caller = caller;
+  flight->request = std::make_shared<const net::Request>(std::move(request));
+  flight->reply.emplace(std::move(reply));
+  take_off(std::move(flight));
+}
+
+void Gateway::take_off(std::shared_ptr<Flight> flight) {
+  using Entry = LiveService::Entry;
+  LiveService& service = *flight->service;
+  const auto granted = [this, flight](std::optional<Pick> pick) {
+    if (pick) return fly(flight, *pick);
+    flight->service->count(504, 0, 0);
+    flight->reply->send(problem(504, "no replica became ready in time"));
+  };
+  switch (service.enter(flight->caller, flight->tried, granted)) {
+    case Entry::kGranted:
+      return;
+    case Entry::kWaits: {  // Somebody must look whether another replica is needed.
+      const std::lock_guard lock(mutex_);
+      changed_ = true;
+      wake_.notify_one();
+      return;
+    }
+    case Entry::kFull:
+      service.count(503, 0, 0);
+      return flight->reply->send(problem(503, "too many requests wait for this service"));
+    case Entry::kTooFast:
+      return flight->reply->send(problem(429, "more requests a second than a tenant may send"));
+  }
+}
+
+void Gateway::fly(const std::shared_ptr<Flight>& flight, const Pick& pick) {
+  ++flight->tries;
+  flight->tried.insert(pick.job);
+  net::ForwardHooks hooks;
+  hooks.on_head = [flight, version = pick.version](net::Response& head) {
+    flight->usage.watch(head.content_type);
+    head.headers.emplace_back("X-Tranche-Version", version);
+  };
+  hooks.on_body = [flight](std::string_view piece, bool) { flight->usage.read(piece); };
+  hooks.on_end = [this, flight, pick](net::ForwardEnd end, int status, net::Reply* reply) {
+    land(flight, pick, end, status, reply);
+  };
+  net::Reply reply = std::move(*flight->reply);
+  forwarder_.send(flight->request,
+                  flight->path,
+                  pick.target,
+                  flight->service->forward_options(),
+                  std::move(reply),
+                  std::move(hooks));
+}
+
+void Gateway::land(const std::shared_ptr<Flight>& flight,
+                   const Pick& pick,
+                   net::ForwardEnd end,
+                   int status,
+                   net::Reply* reply) {
+  using net::ForwardEnd;
+  LiveService& service = *flight->service;
+  const bool good = end == ForwardEnd::kDone && status != 502 && status != 503;
+  const bool neutral = end == ForwardEnd::kGone;
+  service.leave(pick, good ? Outcome::kGood : neutral ? Outcome::kNeutral : Outcome::kBad);
+  if (end == ForwardEnd::kDone || reply == nullptr) {
+    flight->usage.finish();
+    return service.count(
+        end == ForwardEnd::kDone ? status : 502, flight->usage.tokens_in(), flight->usage.tokens_out());
+  }
+  // Nobody has seen an answer. It is tried elsewhere when it reached nobody, or when twice is as good as
+  // once.
+  const bool may_retry =
+      end == ForwardEnd::kNotSent || (end == ForwardEnd::kNoAnswer && net::is_retry_safe(*flight->request));
+  if (may_retry && flight->tries < kTriesMost) {
+    flight->reply.emplace(std::move(*reply));
+    return take_off(flight);
+  }
+  const int answer = end == ForwardEnd::kTimedOut ? 504 : 502;
+  service.count(answer, 0, 0);
+  reply->send(problem(answer,
+                      end == ForwardEnd::kTimedOut ? "the replica did not answer in time"
+                                                   : "the replica ended the connection"));
+}
+
+}  // namespace tranche::gateway

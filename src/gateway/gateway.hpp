@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One address in front of every service: finds the service, knows the caller, picks a replica, and tries
+// another one where that is safe. Beside it a controller keeps the replicas that the services need.
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "gateway/live_service.hpp"
+#include "net/client.hpp"
+#include "net/forward.hpp"
+#include "net/server.hpp"
+#include "policy/service_scaling.hpp"
+#include "server/agent_hub.hpp"
+#include "server/loop.hpp"
+
+namespace tranche::gateway {
+
+struct GatewayOptions {
+  std::uint64_t seed = 0;
+  std::string url{};  // As callers reach it.
+  std::function<void(const std::string&)> log = [](const std::string&) {};
+};
+
+class Gateway {
+ public:
+  // Before the loop is started: follows its records.
+  Gateway(server::Loop& loop, const server::AgentHub& hub, GatewayOptions options);
+  ~Gateway();
+  Gateway(const Gateway&) = delete;
+  Gateway& operator=(const Gateway&) = delete;
+
+  void start(std::string url);  // After the loop.
+  // After the server that calls handle() was stopped, and before it is gone; before the loop ends: what was
+  // counted becomes durable.
+  void stop();
+  void handle(net::Request&& request, net::Reply reply);
+  void describe(const engine::ServiceKey& key, wire::ServiceView& view) const;
+
+ private:
+  struct Flight;  // One request and where it was tried.
+
+  // gateway.cpp: requests.
+  void take_off(std::shared_ptr<Flight> flight);
+  void fly(const std::shared_ptr<Flight>& flight, const Pick& pick);
+  void land(const std::shared_ptr<Flight>& flight,
+            const Pick& pick,
+            net::ForwardEnd end,
+            int status,
+            net::Reply* reply);
+  [[nodiscard]] std::shared_ptr<LiveService> find(std::string_view tenant, std::string_view name) const;
+
+  // controller.cpp: replicas. A Control belongs to the controller's thread.
+  struct Control {
+    policy::ServiceScaling scaling{};
+    bool adding = false;  // Asked for, not yet answered.
+    std::uint32_t failures = 0;
+    Clock::time_point not_before{};
+    std::string status{};
+    std::map<JobId, std::unique_ptr<net::Client>> probes{};
+    std::set<JobId> seen_ready{}, known{};
+    Clock::time_point counted{};
+  };
+  void follow(const server::Durable& durable);
+  void learn(const engine::State& state);
+  void run();
+  void steer(LiveService& service, Control& control);
+  void notice_ends(Control& control, const LiveService::Picture& picture);
+  void steer_version(LiveService& service,
+                     Control& control,
+                     const LiveService::Picture& picture,
+                     const std::string& version,
+                     std::uint32_t part);
+  void retire_drained(LiveService& service, const LiveService::Picture& picture);
+  void take_answers();
+  void probe(LiveService& service, Control& control, const LiveService::Picture& picture);
+  void add(const engine::ServiceKey& key, const std::string& version, Control& control);
+  void retire(const engine::ServiceKey& key, JobId job);
+  void flush_counts(LiveService& service);
+
+  server::Loop& loop_;
+  const server::AgentHub& hub_;
+  GatewayOptions options_;
+  net::Forwarder forwarder_;
+  mutable std::mutex mutex_;
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<LiveService>> by_name_;
+  std::map<PartyId, PartyId> tenants_;              // Of everybody who may call.
+  std::map<engine::ServiceKey, Control> controls_;  // The controller's thread only.
+  std::map<engine::ServiceKey, std::string> statuses_;
+  std::vector<std::pair<engine::ServiceKey, std::string>> answers_;  // To additions; text: why not.
+  std::condition_variable wake_;
+  bool stopping_ = false, changed_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tranche::gateway

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/live_service.hpp"
+
+#include <algorithm>
+
+namespace tranche::gateway {
+namespace {
+
+constexpr std::uint32_t kFailuresToOpen = 3;
+constexpr std::chrono::milliseconds kOpenFirst{500}, kOpenMost{30'000};
+constexpr std::size_t kCallersRemembered = 10'000;
+
+Instant wall() {
+  return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+}
+
+}  // namespace
+
+std::uint64_t LiveService::revision() const {
+  const std::lock_guard lock(mutex_);
+  return revision_;
+}
+
+void LiveService::configure(wire::ServiceSpec spec, PartyId owner, std::uint64_t revision) {
+  const std::lock_guard lock(mutex_);
+  revision_ = revision;
+  spec_ = std::move(spec);
+  owner_ = owner;
+}
+
+bool LiveService::is_open() const {
+  const std::lock_guard lock(mutex_);
+  return spec_.open;
+}
+
+net::ForwardOptions LiveService::forward_options() const {
+  const std::lock_guard lock(mutex_);
+  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(spec_.timeout);
+  return {.first_byte = patience, .between_bytes = patience};
+}
+
+void LiveService::know(const std::vector<ReplicaFacts>& facts) {
+  std::vector<std::pair<Granted, std::optional<Pick>>> served;
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<Slot> slots;
+    for (const ReplicaFacts& one : facts) {
+      Slot slot;
+      if (Slot* before = slot_of(one.job)) slot = std::move(*before);
+      if (slot.copy.since == Clock::time_point{}) slot.copy.since = now_();
+      slot.copy.facts = one;
+      if (one.target.port == 0) slot.copy.ready = false;
+      slots.push_back(std::move(slot));
+    }
+    slots_ = std::move(slots);
+    served = serve_waiters();
+  }
+  for (auto& [granted, pick] : served) granted(std::move(pick));
+}
+
+void LiveService::set_ready(JobId job, bool ready) {
+  std::vector<std::pair<Granted, std::optional<Pick>>> served;
+  {
+    const std::lock_guard lock(mutex_);
+    if (Slot* slot = slot_of(job)) slot->copy.ready = ready;
+    served = serve_waiters();
+  }
+  for (auto& [granted, pick] : served) granted(std::move(pick));
+}
+
+void LiveService::drain(JobId job) {
+  const std::lock_guard lock(mutex_);
+  Slot* slot = slot_of(job);
+  if (slot == nullptr || slot->copy.draining) return;
+  slot->copy.draining = true;
+  slot->copy.draining_since = now_();
+}
+
+LiveService::Slot* LiveService::slot_of(JobId job) {
+  const auto found = std::find_if(
+      slots_.begin(), slots_.end(), [&](const Slot& slot) { return slot.copy.facts.job == job; });
+  return found == slots_.end() ? nullptr : &*found;
+}
+
+bool LiveService::takes(const Slot& slot, Clock::time_point now) const {
+  const Copy& copy = slot.copy;
+  return copy.ready && !copy.draining && !copy.facts.retiring && copy.active < spec_.concurrency &&
+         now >= slot.closed_until;
+}
+
+// The version by weight, among those that have room; then the less busy of two drawn at random.
+std::optional<Pick> LiveService::pick(const std::set<JobId>& tried) {
+  const auto now = now_();
+  std::uint64_t weight_sum = 0;
+  std::map<std::string_view, std::uint64_t> weights;
+  for (const wire::ServiceVersion& version : spec_.versions) weights[version.name] = version.weight;
+  std::map<std::string_view, std::vector<Slot*>> able;
+  for (Slot& slot : slots_) {
+    const Copy& copy = slot.copy;
+    if (!takes(slot, now) || tried.contains(copy.facts.job) || weights[copy.facts.version] == 0) continue;
+    able[copy.facts.version].push_back(&slot);
+  }
+  for (const auto& [version, slots] : able) weight_sum += weights[version];
+  if (weight_sum == 0) return std::nullopt;
+  std::uint64_t drawn = random_.below(weight_sum);
+  for (auto& [version, slots] : able) {
+    if (drawn >= weights[version]) {
+      drawn -= weights[version];
+      continue;
+    }
+    Slot* best = slots[random_.below(slots.size())];
+    Slot* other = slots[random_.below(slots.size())];
+    if (other->copy.active < best->copy.active) best = other;
+    ++best->copy.active;
+    return Pick{best->copy.facts.job, best->copy.facts.version, best->copy.facts.target};
+  }
+  return std::nullopt;
+}
+
+bool LiveService::allowed(PartyId caller) {
+  if (spec_.requests_per_second == 0) return true;
+  const auto now = now_();
+  const std::int64_t most = std::int64_t{spec_.requests_per_second} * 1000;
+  if (buckets_.size() > kCallersRemembered) buckets_.clear();
+  const auto [at, fresh] = buckets_.try_emplace(caller, Bucket{most, now});
+  Bucket& bucket = at->second;
+  const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(now - bucket.at);
+  if (passed.count() > 0) {
+    bucket.milli = std::min(most, bucket.milli + passed.count() * spec_.requests_per_second);
+    bucket.at += passed;
+  }
+  if (bucket.milli < 1000) return false;
+  bucket.milli -= 1000;
+  return true;
+}
+
+LiveService::Entry LiveService::enter(PartyId caller, const std::set<JobId>& tried, Granted granted) {
+  std::optional<Pick> picked;
+  {
+    const std::lock_guard lock(mutex_);
+    last_request_ = wall();
+    if (tried.empty() && !allowed(caller)) return Entry::kTooFast;
+    const auto mine = queues_.find(caller);
+    // Whoever waits goes first, unless this caller has nobody waiting and there is room for both.
+    if (queued_ == 0 || mine == queues_.end()) picked = pick(tried);
+    if (!picked) {
+      const std::size_t callers = queues_.size() + (mine == queues_.end() ? 1 : 0);
+      const std::size_t own = mine == queues_.end() ? 0 : mine->second.size();
+      const bool full = queued_ >= spec_.queue && own >= std::max<std::size_t>(1, spec_.queue / callers);
+      if (full || own >= spec_.queue) return Entry::kFull;
+      queues_[caller].push_back({tried, std::move(granted), now_()});
+      ++queued_;
+      return Entry::kWaits;
+    }
+  }
+  granted(std::move(picked));
+  return Entry::kGranted;
+}
+
+// In turn over the callers, so that each gets its part however long the others' queues are.
+std::vector<std::pair<LiveService::Granted, std::optional<Pick>>> LiveService::serve_waiters() {
+  std::vector<std::pair<Granted, std::optional<Pick>>> served;
+  while (queued_ > 0) {
+    auto next = queues_.upper_bound(last_served_);
+    if (next == queues_.end()) next = queues_.begin();
+    Waiting& first = next->second.front();
+    auto picked = pick(first.tried);
+    if (!picked && !first.tried.empty()) picked = pick({});  // Rather one that failed it before than none.
+    if (!picked) break;
+    served.emplace_back(std::move(first.granted), std::move(picked));
+    last_served_ = next->first;
+    next->second.pop_front();
+    if (next->second.empty()) queues_.erase(next);
+    --queued_;
+  }
+  return served;
+}
+
+void LiveService::leave(const Pick& pick, Outcome outcome) {
+  std::vector<std::pair<Granted, std::optional<Pick>>> served;
+  {
+    const std::lock_guard lock(mutex_);
+    if (Slot* slot = slot_of(pick.job)) {
+      if (slot->copy.active > 0) --slot->copy.active;
+      if (outcome == Outcome::kGood) slot->failures = 0;
+      if (outcome == Outcome::kBad && ++slot->failures >= kFailuresToOpen) {
+        const auto times = std::min<std::uint32_t>(slot->failures - kFailuresToOpen, 6);
+        slot->closed_until = now_() + std::min(kOpenFirst * (1U << times), kOpenMost);
+      }
+    }
+    served = serve_waiters();
+  }
+  for (auto& [granted, picked] : served) granted(std::move(picked));
+}
+
+void LiveService::expire_waiters() {
+  std::vector<Granted> late;
+  std::vector<std::pair<Granted, std::optional<Pick>>> served;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto now = now_();
+    for (auto queue = queues_.begin(); queue != queues_.end();) {
+      while (!queue->second.empty() && now - queue->second.front().since > spec_.timeout) {
+        late.push_back(std::move(queue->second.front().granted));
+        queue->second.pop_front();
+        --queued_;
+      }
+      queue = queue->second.empty() ? queues_.erase(queue) : std::next(queue);
+    }
+    served = serve_waiters();  // A circuit may have closed again.
+  }
+  for (auto& granted : late) granted(std::nullopt);
+  for (auto& [granted, picked] : served) granted(std::move(picked));
+}
+
+void LiveService::count(int status, std::uint64_t tokens_in, std::uint64_t tokens_out) {
+  const std::lock_guard lock(mutex_);
+  ++use_.requests;
+  if (status == 0 || status >= 500) ++use_.failed;
+  use_.tokens_in += tokens_in;
+  use_.tokens_out += tokens_out;
+}
+
+engine::ServiceUse LiveService::take_use() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(use_, {});
+}
+
+LiveService::Picture LiveService::picture() const {
+  const std::lock_guard lock(mutex_);
+  Picture picture{.spec = spec_, .owner = owner_, .queued = queued_, .last_request = last_request_};
+  for (const Slot& slot : slots_) {
+    picture.copies.push_back(slot.copy);
+    picture.active += slot.copy.active;
+  }
+  return picture;
+}
+
+}  // namespace tranche::gateway

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One service as the gateway sees it: its replicas and who waits for them. Thread-safe; nothing in it blocks.
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/random.hpp"
+#include "engine/service.hpp"
+#include "net/forward.hpp"
+#include "wire/service.hpp"
+
+namespace tranche::gateway {
+
+using Clock = std::chrono::steady_clock;
+
+// A replica as the engine knows it.
+struct ReplicaFacts {
+  JobId job{};
+  std::string version{};
+  net::ForwardTarget target{};  // Port zero: it cannot be reached yet.
+  bool stale = false;           // Runs what the service no longer says.
+  bool retiring = false;
+};
+
+struct Pick {
+  JobId job{};
+  std::string version{};
+  net::ForwardTarget target{};
+};
+
+enum class Outcome { kGood, kBad, kNeutral };  // What a request says about its replica.
+
+class LiveService {
+ public:
+  using Now = std::function<Clock::time_point()>;
+  LiveService(engine::ServiceKey key, std::uint64_t seed, Now now = &Clock::now)
+      : key_(std::move(key)), now_(std::move(now)), random_(seed) {}
+
+  void configure(wire::ServiceSpec spec, PartyId owner, std::uint64_t revision = 1);
+  [[nodiscard]] std::uint64_t revision() const;  // Zero: not configured yet.
+  void know(const std::vector<ReplicaFacts>& facts);
+  void set_ready(JobId job, bool ready);
+  void drain(JobId job);  // Gets no more requests.
+
+  // Called with a replica, or with nothing when none came in time; then what was asked is refused.
+  using Granted = std::function<void(std::optional<Pick>)>;
+  enum class Entry { kGranted, kWaits, kFull, kTooFast };
+  Entry enter(PartyId caller, const std::set<JobId>& tried, Granted granted);
+  void leave(const Pick& pick, Outcome outcome);
+  void expire_waiters();  // Those who have waited for longer than the timeout.
+  void count(int status, std::uint64_t tokens_in, std::uint64_t tokens_out);
+
+  struct Copy {
+    ReplicaFacts facts{};
+    bool ready = false, draining = false;
+    std::uint32_t active = 0;
+    Clock::time_point since{}, draining_since{};
+  };
+  struct Picture {
+    wire::ServiceSpec spec{};
+    PartyId owner{};
+    std::vector<Copy> copies{};
+    std::uint64_t active = 0, queued = 0;
+    Instant last_request{};
+  };
+  [[nodiscard]] Picture picture() const;
+  [[nodiscard]] engine::ServiceUse take_use();  // Since the last call.
+  [[nodiscard]] const engine::ServiceKey& key() const { return key_; }
+  [[nodiscard]] bool is_open() const;
+  [[nodiscard]] net::ForwardOptions forward_options() const;
+
+ private:
+  struct Slot {
+    Copy copy{};
+    std::uint32_t failures = 0;  // In a row.
+    Clock::time_point closed_until{};
+  };
+  struct Waiting {
+    std::set<JobId> tried{};
+    Granted granted{};
+    Clock::time_point since{};
+  };
+  struct Bucket {
+    std::int64_t milli = 0;
+    Clock::time_point at{};
+  };
+  [[nodiscard]] std::optional<Pick> pick(const std::set<JobId>& tried);
+  [[nodiscard]] Slot* slot_of(JobId job);
+  [[nodiscard]] bool takes(const Slot& slot, Clock::time_point now) const;
+  [[nodiscard]] bool allowed(PartyId caller);
+  std::vector<std::pair<Granted, std::optional<Pick>>> serve_waiters();
+
+  const engine::ServiceKey key_;
+  const Now now_;
+  mutable std::mutex mutex_;
+  Random random_;
+  wire::ServiceSpec spec_{};
+  PartyId owner_{};
+  std::uint64_t revision_ = 0;
+  std::vector<Slot> slots_;
+  std::map<PartyId, std::deque<Waiting>> queues_;  // One for each caller: a flood waits behind itself.
+  PartyId last_served_{};
+  std::size_t queued_ = 0;
+  std::map<PartyId, Bucket> buckets_;
+  engine::ServiceUse use_{};
+  Instant last_request_{};
+};
+
+}  // namespace tranche::gateway

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/live_service.hpp"
+
+#include <doctest/doctest.h>
+
+#include "gateway/usage_reader.hpp"
+
+namespace tranche::gateway {
+namespace {
+
+constexpr PartyId kAcme = PartyId::make(PartyKind::kTenant, 1);
+constexpr PartyId kBlue = PartyId::make(PartyKind::kTenant, 2);
+
+struct Bench {
+  Clock::time_point now = Clock::now();
+  LiveService service{{kAcme, "echo"}, 7, [this] { return now; }};
+  std::vector<std::optional<Pick>> granted{};
+
+  explicit Bench(std::uint32_t replicas, wire::ServiceSpec spec = {}) {
+    spec.name = "echo";
+    if (spec.versions.empty()) spec.versions = {{.name = "v1"}};
+    service.configure(std::move(spec), kAcme);
+    std::vector<ReplicaFacts> facts;
+    for (std::uint32_t i = 1; i <= replicas; ++i)
+      facts.push_back({.job = {i}, .version = "v1", .target = {"127.0.0.1", static_cast<std::uint16_t>(i)}});
+    service.know(facts);
+    for (std::uint32_t i = 1; i <= replicas; ++i) service.set_ready({i}, true);
+  }
+  LiveService::Entry enter(PartyId caller = kAcme, const std::set<JobId>& tried = {}) {
+    return service.enter(
+        caller, tried, [this](std::optional<Pick> pick) { granted.push_back(std::move(pick)); });
+  }
+};
+
+TEST_CASE("live service: no replica gets more than it is good for, and the rest wait their turn") {
+  Bench bench(2, {.concurrency = 2, .queue = 10});
+  for (int i = 0; i < 6; ++i) bench.enter();
+  CHECK(bench.granted.size() == 4);
+  for (const auto& copy : bench.service.picture().copies) CHECK(copy.active == 2);
+  CHECK(bench.service.picture().queued == 2);
+  bench.service.leave(*bench.granted[0], Outcome::kGood);
+  CHECK(bench.granted.size() == 5);
+}
+
+TEST_CASE("live service: a full queue refuses, and a flood does not shut out another caller") {
+  Bench bench(1, {.concurrency = 1, .queue = 4});
+  CHECK(bench.enter() == LiveService::Entry::kGranted);
+  for (int i = 0; i < 4; ++i) CHECK(bench.enter() == LiveService::Entry::kWaits);
+  CHECK(bench.enter() == LiveService::Entry::kFull);
+  CHECK(bench.enter(kBlue) == LiveService::Entry::kWaits);
+  bench.service.leave(*bench.granted[0], Outcome::kGood);
+  bench.service.leave(*bench.granted[1], Outcome::kGood);
+  // Five waited, one of them the other caller's: it was among the first two.
+  CHECK(bench.granted.size() == 3);
+  CHECK(bench.service.picture().queued == 3);
+}
+
+TEST_CASE("live service: after failures in a row a replica rests, and a success forgives") {
+  Bench bench(1, {.concurrency = 8, .queue = 10});
+  for (int i = 0; i < 3; ++i) {
+    CHECK(bench.enter() == LiveService::Entry::kGranted);
+    bench.service.leave(*bench.granted.back(), i == 1 ? Outcome::kGood : Outcome::kBad);
+  }
+  CHECK(bench.enter() == LiveService::Entry::kGranted);
+  for (int i = 0; i < 2; ++i) {
+    bench.service.leave(*bench.granted.back(), Outcome::kBad);
+    if (i == 0) CHECK(bench.enter() == LiveService::Entry::kGranted);
+  }
+  CHECK(bench.enter() == LiveService::Entry::kWaits);
+  bench.now += std::chrono::seconds(1);
+  bench.service.expire_waiters();
+  CHECK(bench.service.picture().queued == 0);  // It was let in again.
+}
+
+TEST_CASE("live service: what was tried is not tried again, and a draining replica gets nothing") {
+  Bench bench(3, {.concurrency = 8, .queue = 10});
+  bench.service.drain({3});
+  for (int i = 0; i < 20; ++i) {
+    CHECK(bench.enter(kAcme, {JobId{1}}) == LiveService::Entry::kGranted);
+    CHECK(bench.granted.back()->job == JobId{2});
+    bench.service.leave(*bench.granted.back(), Outcome::kGood);
+  }
+  CHECK(bench.enter(kAcme, {JobId{1}, JobId{2}}) == LiveService::Entry::kWaits);
+}
+
+TEST_CASE("live service: a caller's rate is bounded") {
+  Bench bench(1, {.concurrency = 100, .requests_per_second = 3});
+  for (int i = 0; i < 3; ++i) CHECK(bench.enter() == LiveService::Entry::kGranted);
+  CHECK(bench.enter() == LiveService::Entry::kTooFast);
+  bench.now += std::chrono::milliseconds(334);
+  CHECK(bench.enter() == LiveService::Entry::kGranted);
+  CHECK(bench.enter() == LiveService::Entry::kTooFast);
+  CHECK(bench.enter(kBlue) == LiveService::Entry::kGranted);
+}
+
+TEST_CASE("live service: waiters are served when a replica becomes ready") {
+  Bench bench(0, {.queue = 10});
+  CHECK(bench.enter() == LiveService::Entry::kWaits);
+  bench.service.know({{.job = {9}, .version = "v1", .target = {"127.0.0.1", 9}}});
+  CHECK(bench.granted.empty());
+  bench.service.set_ready({9}, true);
+  REQUIRE(bench.granted.size() == 1);
+  CHECK(bench.granted.front()->job == JobId{9});
+}
+
+TEST_CASE("usage: token counts are found in a whole answer and at the end of a stream") {
+  UsageReader whole;
+  whole.watch("application/json; charset=utf-8");
+  whole.read(R"({"choices":[],"usage":{"prompt_tokens": 12,"completion_tokens":34,"total_tokens":46}})");
+  whole.finish();
+  CHECK(whole.tokens_in() == 12);
+  CHECK(whole.tokens_out() == 34);
+  UsageReader stream;
+  stream.watch("text/event-stream");
+  for (int i = 0; i < 1000; ++i) stream.read("data: {\"usage\":null,\"choices\":[]}\n\n");
+  for (const char* piece :
+       {"data: {\"usa", "ge\":{\"prompt_tokens\":5,\"comple", "tion_tokens\":6}}\n\ndata: [DONE]\n\n"})
+    stream.read(piece);
+  stream.finish();
+  CHECK(stream.tokens_in() == 5);
+  CHECK(stream.tokens_out() == 6);
+  UsageReader other;
+  other.watch("text/html");
+  other.read("\"usage\":{\"prompt_tokens\":5}");
+  other.finish();
+  CHECK(other.tokens_in() == 0);
+}
+
+}  // namespace
+}  // namespace tranche::gateway

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/usage_reader.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace tranche::gateway {
+namespace {
+
+constexpr std::size_t kTail = 4096;
+
+std::uint64_t number_after(std::string_view text, std::string_view name) {
+  const std::size_t at = text.find(name);
+  if (at == std::string_view::npos) return 0;
+  const std::size_t digits = text.find_first_not_of(" \t:", at + name.size());
+  if (digits == std::string_view::npos) return 0;
+  std::uint64_t value = 0;
+  std::from_chars(text.data() + digits, text.data() + text.size(), value);
+  return value;
+}
+
+}  // namespace
+
+void UsageReader::watch(std::string_view content_type) {
+  watches_ = content_type.starts_with("application/json") || content_type.starts_with("text/event-stream");
+}
+
+void UsageReader::read(std::string_view piece) {
+  if (!watches_) return;
+  if (piece.size() >= kTail) {
+    tail_.assign(piece.substr(piece.size() - kTail));
+    return;
+  }
+  tail_.append(piece);
+  if (tail_.size() > 2 * kTail) tail_.erase(0, tail_.size() - kTail);
+}
+
+void UsageReader::finish() {
+  const std::size_t at = tail_.rfind("\"usage\"");
+  if (!watches_ || at == std::string::npos) return;
+  const std::string_view usage = std::string_view(tail_).substr(at);
+  tokens_in_ = number_after(usage, "\"prompt_tokens\"");
+  tokens_out_ = number_after(usage, "\"completion_tokens\"");
+}
+
+}  // namespace tranche::gateway

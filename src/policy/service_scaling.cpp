@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/service_scaling.hpp"
+
+#include <algorithm>
+
+namespace tranche::policy {
+
+std::uint32_t ServiceScaling::wanted(const ScalingBounds& bounds, const ScalingDemand& demand, Instant now) {
+  const std::uint64_t each = std::max(bounds.concurrency, 1U);
+  auto needed =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>((demand.in_flight + each - 1) / each, bounds.max));
+  const bool recently = demand.last_request != Instant{} && now - demand.last_request < bounds.idle;
+  if (recently) needed = std::max(needed, 1U);
+  needed = std::clamp(needed, bounds.min, bounds.max);
+  peak_ = std::max(peak_, needed);
+  if (needed >= wanted_) {
+    wanted_ = needed;
+    peak_ = needed;
+    since_ = now;
+  } else if (now - since_ >= bounds.settle || needed == 0) {
+    wanted_ = needed == 0 ? 0 : std::max(peak_, needed);
+    peak_ = needed;
+    since_ = now;
+  }
+  wanted_ = std::clamp(wanted_, bounds.min, bounds.max);
+  return wanted_;
+}
+
+}  // namespace tranche::policy

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services behind the gateway, on a real server and agent: ready, balanced, replaced, changed, gone and back."""
+import http.client
+import json
+import pathlib
+import threading
+import time
+import urllib.parse
+
+from node_test import PATIENCE, Site
+from tranche_platform import main, make_user
+
+SERVER = (pathlib.Path(__file__).parent.parent / "examples/service/server.py").read_text()
+
+
+
+class Service:
+    def __init__(self, site, **more):
+        self.site = site
+        self.body = {"name": "echo", "ready": "/health", "timeout": "60s", "concurrency": 16, "queue": 1000,
+                     "replicas": {"min": 1, "max": 1},
+                     "job": {"run": "exec python3 -c \"$CODE\"", "port": 8000, "envs": {"CODE": SERVER}}}
+        self.body.update(more)
+
+    def set(self, **more):
+        self.body.update(more)
+        answer = self.site.ana.put("/v1/services", self.body)
+        assert answer.status == 200, answer
+        return self
+
+    def view(self):
+        answer = self.site.ana.get("/v1/services/echo")
+        assert answer.status == 200, answer
+        return answer.json
+
+    def until(self, wanted):
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            view = self.view()
+            if wanted(view):
+                return view
+            assert time.monotonic() < deadline, json.dumps(view) + self.site.agents[-1].log_text()[-2000:]
+            time.sleep(0.02)
+
+    def connect(self):
+        url = urllib.parse.urlsplit(self.view()["url"])
+        return http.client.HTTPConnection(url.hostname, url.port, timeout=PATIENCE), url.path
+
+    def ask(self, path="/", method="GET", body=None, token=None, headers=None):
+        connection, prefix = self.connect()
+        sent = {"Authorization": f"Bearer {token or self.site.token}", **(headers or {})}
+        connection.request(method, prefix + path, body, sent)
+        answer = connection.getresponse()
+        text = answer.read()
+        connection.close()
+        return answer.status, text, answer.headers
+
+
+class Load:
+    """Requests from several threads until told to end; every answer is looked at."""
+
+    def __init__(self, service, threads=4):
+        self.service, self.going, self.answers, self.bad = service, True, [], []
+        self.threads = [threading.Thread(target=self.run) for _ in range(threads)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self):
+        connection, prefix = self.service.connect()
+        while self.going:
+            try:
+                connection.request("GET", prefix + "/", headers={"Authorization": f"Bearer {self.service.site.token}"})
+                answer = connection.getresponse()
+                body = answer.read()
+                if answer.status == 200:
+                    self.answers.append(json.loads(body))
+                else:
+                    self.bad.append((answer.status, body))
+            except (OSError, http.client.HTTPException) as error:
+                self.bad.append((0, repr(error)))
+                connection, prefix = self.service.connect()
+
+    def until(self, wanted):
+        deadline = time.monotonic() + PATIENCE
+        while not wanted(self.answers):
+            assert time.monotonic() < deadline, (len(self.answers), self.bad[:3])
+            time.sleep(0.02)
+
+    def end(self):
+        self.going = False
+        for thread in self.threads:
+            thread.join()
+        return self
+
+
+def requests_reach_a_job_without_a_network():
+    """Answers, streams, large bodies and tokens pass; strangers and the replica learn nothing they should not."""
+    with Site() as site:
+        site.agent()
+        service = Service(site).set()
+        service.until(lambda v: v["ready"] == 1)
+        status, body, headers = service.ask("/")
+        assert status == 200 and json.loads(body)["job"] == service.view()["copies"][0]["job"], body
+        assert headers["X-Tranche-Version"] == "v1"
+        status, body, _ = service.ask("/slow")
+        assert status == 200 and body == b"".join(b"data: %d\n\n" % n for n in range(5)), body
+        status, body, _ = service.ask("/big")
+        assert status == 200 and len(body) == 3 << 20
+        assert service.ask("/token")[1] == b"none"
+        status, body, _ = service.ask("/", "POST", b"y" * 100_000)
+        assert status == 200 and json.loads(body)["length"] == 100_000, body
+        site.operator.post("/v1/tenants", {"name": "blue"})
+        _, stranger = make_user(site.operator, "blue", "eve", ["member"])
+        assert service.ask("/", token=stranger)[0] == 404
+        assert service.ask("/", token="nonsense")[0] == 401
+        seen = service.until(lambda v: v["requests"] >= 5)
+        assert seen["tokens_in"] == 7 and seen["tokens_out"] == 5, seen
+
+
+def a_replica_dies_under_load():
+    """Requests that may be repeated are answered although a replica is killed while they run."""
+    with Site() as site:
+        site.agent()
+        service = Service(site, replicas={"min": 2, "max": 2}).set()
+        before = service.until(lambda v: v["ready"] == 2)
+        load = Load(service)
+        load.until(lambda a: len(a) > 50)
+        victim = before["copies"][0]["job"]
+        site.ana.post(f"/v1/jobs/{victim}/stop")
+        service.until(lambda v: v["ready"] == 2 and victim not in [c["job"] for c in v["copies"]])
+        load.end()
+        assert not load.bad, load.bad[:3]
+        return f"{len(load.answers)} answers"
+
+
+def a_rolling_update_drops_nothing():
+    """The service is changed under load: every request is answered, first by the old and then by the new."""
+    with Site() as site:
+        site.agent()
+        service = Service(site).set()
+        service.until(lambda v: v["ready"] == 1)
+        load = Load(service)
+        load.until(lambda a: len(a) > 20)
+        job = dict(service.body["job"], envs={"CODE": SERVER, "V": "2"})
+        service.set(job=job)
+        load.until(lambda a: a[-1]["version"] == "2")
+        service.until(lambda v: v["ready"] == 1 and len(v["copies"]) == 1)
+        load.end()
+        assert not load.bad, load.bad[:3]
+        return f"{len(load.answers)} answers"
+
+
+def from_zero_and_back():
+    """No replica while nobody asks; the first request waits for one; after the idle time there is none again."""
+    with Site() as site:
+        site.agent()
+        service = Service(site, replicas={"min": 0, "max": 1}, idle="1s").set()
+        assert service.view()["replicas"] == 0
+        began = time.monotonic()
+        status, body, _ = service.ask("/")
+        took = time.monotonic() - began
+        assert status == 200, body
+        service.until(lambda v: v["replicas"] == 0)
+        return f"first answer after {took * 1000:.0f} ms"
+
+
+def versions_share_by_weight():
+    """Two versions behind one address get requests by their weights; one of weight zero gets none."""
+    with Site() as site:
+        site.agent()
+        job = Service(site).body["job"]
+        versions = [{"name": name, "weight": weight, "job": dict(job, envs={"CODE": SERVER, "V": name})}
+                    for name, weight in (("a", 3), ("b", 1), ("c", 0))]
+        service = Service(site, replicas={"min": 2, "max": 2}, versions=versions)
+        del service.body["job"]
+        service.set()
+        service.until(lambda v: {"a", "b"} <= {c["version"] for c in v["copies"] if c["state"] == "ready"})
+        seen = [json.loads(service.ask("/")[1])["version"] for _ in range(200)]
+        assert seen.count("c") == 0 and 100 < seen.count("a") < 195, (seen.count("a"), seen.count("b"))
+
+
+def a_service_that_never_works_says_so():
+    """Replicas that end, or never become ready, are replaced more and more rarely, and the reason is shown."""
+    with Site() as site:
+        site.agent()
+        service = Service(site, job={"run": "exit 4", "port": 8000}).set()
+        view = service.until(lambda v: v["status"])
+        assert "ended" in view["status"] or "no replica" in view["status"], view
+        assert site.ana.call("DELETE", "/v1/services/echo").status == 204
+        assert site.ana.get("/v1/services/echo").status == 404
+
+
+if __name__ == "__main__":
+    main([requests_reach_a_job_without_a_network, a_replica_dies_under_load, a_rolling_update_drops_nothing,
+          from_zero_and_back, versions_share_by_weight, a_service_that_never_works_says_so])

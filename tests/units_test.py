@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work that knows its units, on a real server and agent: progress, frames, results, jobs that wait for others."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+
+from node_test import PATIENCE, Site
+from tranche_platform import TRANCHE, main
+
+EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
+
+
+def submit(site, **job):
+    answer = site.ana.post("/v1/jobs", {"run": "true", **job})
+    assert answer.status == 201, answer
+    return answer.json["id"]
+
+
+def show(site, job):
+    answer = site.ana.get(f"/v1/jobs/{job}")
+    assert answer.status == 200, answer
+    return answer.json
+
+
+def until(site, job, wanted):
+    """The detail of the job once it is as wanted."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        detail = show(site, job)
+        if wanted(detail):
+            return detail
+        assert time.monotonic() < deadline, detail
+        time.sleep(0.05)
+
+
+def over(detail):
+    return detail["job"]["state"] in ("succeeded", "failed", "stopped")
+
+
+def tranche(site, *words):
+    environment = {**os.environ, "TRANCHE_SERVER": f"http://127.0.0.1:{site.platform.port}",
+                   "TRANCHE_TOKEN": site.token}
+    return subprocess.run([TRANCHE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=PATIENCE, env=environment)
+
+
+def progress_of_steps():
+    """One line of shell is progress, on stdout or in the file, and bad lines change nothing."""
+    with Site() as site:
+        site.agent("n1")
+        job = submit(site, run='echo "tranche: step 1/x"; echo "tranche: step 120/1000 loss=0.41"; '
+                               'echo "tranche: lap 7"; sleep 600')
+        detail = until(site, job, lambda d: d["progress"])
+        assert detail["progress"]["done"] == 120 and detail["progress"]["total"] == 1000, detail
+        assert detail["progress"]["unit"] == "step" and detail["progress"]["metrics"] == "loss=0.41", detail
+        assert detail["job"]["progress"].startswith("120/1000 steps"), detail
+        assert "120/1000 steps" in tranche(site, "ps", "-o", "wide").stdout
+        assert "loss=0.41" in tranche(site, "show", job).stdout
+        site.ana.post(f"/v1/jobs/{job}/stop")
+        written = submit(site, run='echo "tranche: token 55" >> "$TRANCHE_PROGRESS"')
+        detail = until(site, written, over)
+        assert detail["progress"]["done"] == 55, detail  # The last word counts, however short the job.
+
+
+def frames_of_a_render():
+    """Every frame runs once, in chunks that are ordinary jobs, and what they made comes back as files."""
+    with Site() as site:
+        site.agent("n1")
+        asked = tranche(site, "run", "--kind", "render", "--frames", "1-12", "--chunk", "5", "--cpus", "1", "-o",
+                        "name", "--", "sh", "-c", 'echo "picture {frame}" > "$TRANCHE_OUTPUT/f_{frame:04}.txt"')
+        assert asked.returncode == 0, asked.stderr
+        job = asked.stdout.strip()
+        detail = until(site, job, over)
+        assert detail["job"]["state"] == "succeeded", detail
+        assert detail["progress"]["done"] == 12 and detail["progress"]["failed"] == 0, detail
+        assert len(detail["chunks"]) == 3, detail
+        with tempfile.TemporaryDirectory() as folder:
+            fetched = tranche(site, "results", job, "-d", folder)
+            assert fetched.returncode == 0, fetched.stderr
+            found = {path.name: path.read_text() for path in pathlib.Path(folder).iterdir()}
+            assert found == {f"f_{n:04}.txt": f"picture {n}\n" for n in range(1, 13)}, sorted(found)
+
+
+def frame_that_always_fails():
+    """A frame that always fails ends in a state that names it, while all the others finish."""
+    with Site() as site:
+        site.agent("n1")
+        job = submit(site, run='test {frame} -ne 3 || exit 9', kind="render", units={"frames": "1..6"}, retry=1)
+        detail = until(site, job, over)
+        assert detail["job"]["state"] == "failed" and detail["end_reason"] == "units_failed", detail
+        assert detail["message"] == "1 of 6 frames failed: frame 3 (exit 9, 2 tries)", detail
+        assert detail["progress"]["done"] == 5 and detail["progress"]["failed"] == 1, detail
+        assert detail["progress"]["failures"][0]["given_up"], detail
+
+
+def frames_survive_a_killed_agent():
+    """The agent is killed in the middle of a chunk and comes back: no frame is lost, and none counted twice."""
+    with Site() as site:
+        agent = site.agent("n1")
+        job = submit(site, run="sleep 0.2 # {frame}", units={"frames": "1..8"}, chunk=8)
+        until(site, job, lambda d: d["progress"] and d["progress"]["done"] >= 1)
+        agent.kill()
+        agent.start()
+        detail = until(site, job, over)
+        assert detail["job"]["state"] == "succeeded" and detail["progress"]["done"] == 8, detail
+
+
+def the_animation_of_the_examples():
+    """24 frames of POV-Ray: each becomes a picture."""
+    if shutil.which("povray") is None:
+        return "[skipped] POV-Ray is not installed"
+    with Site() as site:
+        site.agent("n1")
+        job = tranche(site, "run", "-f", str(EXAMPLES / "animation/job.yaml"), "-o", "name").stdout.strip()
+        detail = until(site, job, over)
+        assert detail["job"]["state"] == "succeeded", detail
+        with tempfile.TemporaryDirectory() as folder:
+            assert tranche(site, "results", job, "-d", folder).returncode == 0
+            pictures = sorted(pathlib.Path(folder).glob("*.png"))
+            assert len(pictures) == 24 and all(p.read_bytes().startswith(b"\x89PNG") for p in pictures), pictures
+    return None
+
+
+def a_training_goes_on_where_it_stopped():
+    """Preempted again and again the training ends with the same bits as without, and says its steps."""
+    code = (EXAMPLES / "training/train.py").read_text()
+    job = {"run": 'exec python3 -c "$CODE"', "kind": "training", "envs": {"CODE": code, "STEPS": "12"}}
+    with Site() as site:
+        site.agent("n1")
+        alone = submit(site, **job)
+        assert until(site, alone, over)["job"]["state"] == "succeeded"
+        wanted = [line for line in site.logs(alone).splitlines() if line.startswith("result")]
+        # Every attempt is asked to stop after its first step, so each gets a little further.
+        interrupted = ('python3 -c "$CODE" > out & child=$!; until grep -q "tranche: step" out; do sleep 0.01; done; '
+                       'kill -USR1 $child; wait $child; code=$?; cat out; exit $code')
+        cut = submit(site, **{**job, "retry": 100, "run": interrupted})
+        detail = until(site, cut, over)
+        assert detail["job"]["state"] == "succeeded" and detail["attempts"] > 1, detail
+        assert [line for line in site.logs(cut).splitlines() if line.startswith("result")] == wanted
+        assert detail["progress"]["done"] == 12 and detail["progress"]["unit"] == "step", detail
+        return f"{detail['attempts']} attempts"
+
+
+def stopping_a_render():
+    """Stopping the whole stops every chunk, and no other is begun."""
+    with Site() as site:
+        site.agent("n1")
+        job = submit(site, run="sleep 600 # {frame}", units={"frames": "1..50"})
+        until(site, job, lambda d: d["job"]["state"] == "running")
+        assert site.ana.post(f"/v1/jobs/{job}/stop").status == 200
+        detail = until(site, job, over)
+        assert detail["job"]["state"] == "stopped", detail
+        for chunk in detail["chunks"]:
+            assert show(site, chunk)["job"]["state"] == "stopped"
+
+
+def jobs_after_jobs():
+    """A job starts after another, says why it waits, and ends with a reason when that one fails."""
+    with Site() as site:
+        site.agent("n1")
+        first = submit(site, run="sleep 600")
+        second = submit(site, run="true", after=[f"{first}:any"])
+        third = submit(site, run="true", after=[first])
+        fourth = submit(site, run="true", after=[third])
+        why = site.ana.get(f"/v1/jobs/{second}/why").json
+        assert why["reason"] == "dependency" and first in why["message"], why
+        assert "waits for" in tranche(site, "why", second).stdout
+        assert site.ana.post(f"/v1/jobs/{first}/stop").status == 200
+        assert until(site, second, over)["job"]["state"] == "succeeded"
+        for job in (third, fourth):
+            detail = until(site, job, over)
+            assert detail["job"]["state"] == "failed" and detail["end_reason"] == "dependency_failed", detail
+        assert site.ana.post("/v1/jobs", {"run": "true", "after": ["job_009999"]}).status == 404
+        assert site.ana.post("/v1/jobs", {"run": "true", "after": ["soon"]}).status in (400, 422)
+
+
+def restart_in_the_middle():
+    """The server is killed while a group and a waiter wait; both go on."""
+    with Site() as site:
+        site.agent("n1")
+        film = submit(site, run="sleep 0.1 # {frame}", units={"frames": "1..10"}, chunk=2)
+        last = submit(site, run="true", after=[film])
+        until(site, film, lambda d: d["progress"]["done"] >= 2)
+        site.platform.kill()
+        site.restart()
+        assert until(site, film, over)["job"]["state"] == "succeeded"
+        assert until(site, last, over)["job"]["state"] == "succeeded"
+
+
+if __name__ == "__main__":
+    main([progress_of_steps, frames_of_a_render, frame_that_always_fails, frames_survive_a_killed_agent,
+          the_animation_of_the_examples, a_training_goes_on_where_it_stopped, stopping_a_render, jobs_after_jobs, restart_in_the_middle])
