@@ -48,7 +48,10 @@ function(tranche_module name)
   if(tests AND BUILD_TESTING)
     add_executable(${name}_test ${tests} ${CMAKE_SOURCE_DIR}/src/test_main.cpp)
     target_link_libraries(${name}_test PRIVATE tranche_${name} tranche_settings)
-    target_compile_definitions(${name}_test PRIVATE TRANCHE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    # Assertions without a try block each, and nothing optimised: half the time to compile.
+    target_compile_definitions(${name}_test PRIVATE TRANCHE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+      DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
+    target_compile_options(${name}_test PRIVATE $<$<CONFIG:Debug>:-O0>)
     if(arg_PCH)
       target_precompile_headers(${name}_test PRIVATE ${arg_PCH})
     endif()

@@ -4,6 +4,7 @@
 A doctest binary counts by its cases, a script by its own closing line `N passed, N failed[, N skipped]`,
 anything else as one. A case that prints `[skipped] why` counts as skipped, not as passed.
 """
+import os
 import re
 import subprocess
 import sys
@@ -37,7 +38,8 @@ def count(case):
 def main():
     build, arguments = Path(sys.argv[1]).resolve(), sys.argv[2:]
     report = build / "tests.xml"
-    run = subprocess.run(["ctest", "--test-dir", build, "--output-on-failure", "--output-junit", report,
+    at_once = (os.cpu_count() or 1) + 1  # Many wait more than they work.
+    run = subprocess.run(["ctest", "--test-dir", build, "--parallel", str(at_once), "--output-on-failure", "--output-junit", report,
                           "--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000",
                           "--no-tests=error", *arguments], check=False)
     totals = [sum(column) for column in zip(*(count(case) for case in xml.parse(report).iter("testcase")))]
