@@ -144,7 +144,8 @@ Api::Api(server::Loop& loop, ApiOptions options)
                      &money_routes,
                      &health_routes,
                      &receipt_routes,
-                     &service_routes}) {
+                     &service_routes,
+                     &recurring_routes}) {
     for (Route& route : make()) routes_.push_back(std::move(route));
   }
   for (const Route& route : routes_) by_depth_[segments(route.path).size()].push_back(&route);
@@ -294,7 +295,12 @@ void Api::view(Call call, View view) {
       call.reply.send(unauthenticated(id));
       return;
     }
-    auto response = view(state, *actor);
+    Result<net::Response, wire::Refusal> response = net::Response{};
+    try {
+      response = view(state, *actor);
+    } catch (const std::exception& error) {  // A report that cannot be made ends nothing but itself.
+      return call.reply.send(problem({500, "internal", "Internal error"}, error.what(), "", id));
+    }
     if (!response) {
       note_denial(call.envelope, call.request.method + ' ' + call.request.path, response.error());
       call.reply.send(problem(response.error(), id));

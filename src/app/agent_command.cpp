@@ -8,6 +8,7 @@
 #include <memory>
 #include <pthread.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 
@@ -105,6 +106,12 @@ void serve(agent::Agent& agent, const sigset_t& signals) {
   watcher.join();
 }
 
+// Agents of one host do not meet: each numbers its leases from one, and may only end what is its own.
+std::string cgroup_parent(const std::filesystem::path& data) {
+  struct stat info{};
+  return ::stat(data.c_str(), &info) == 0 ? "tranche-" + std::to_string(info.st_ino) : "tranche";
+}
+
 void run_agent(const AgentFlags& flags) {
   const std::filesystem::path data = data_folder(flags);
   std::filesystem::create_directories(data);
@@ -114,7 +121,7 @@ void run_agent(const AgentFlags& flags) {
   std::unique_ptr<agent::ShimWorld> world;
   std::unique_ptr<agent::Spawner> spawner;
   if (!options.simulated) {
-    world = std::make_unique<agent::ShimWorld>(agent::make_shim_world());
+    world = std::make_unique<agent::ShimWorld>(agent::make_shim_world(cgroup_parent(data)));
     spawner = std::make_unique<agent::Spawner>(*world);
     options.guard_library = guard_library();
   }
@@ -138,6 +145,7 @@ void run_agent(const AgentFlags& flags) {
   agent::Agent agent(
       std::move(options), identity, std::move(ports), spawner.get(), world.get(), std::move(scrubber));
   serve(agent, signals);
+  if (world) world->cgroups->remove("");  // Unless a job goes on in it.
 }
 
 void add_agent(CLI::App& root) {
