@@ -134,6 +134,7 @@ std::vector<Row> run() {
   rows.push_back({"reports spooled and acknowledged",
                   static_cast<double>(kReports) * 1000 / milliseconds(spooling, boot_time()),
                   "reports/s"});
+  for (Row& row : node_path_rows()) rows.push_back(std::move(row));
   return rows;
 }
 

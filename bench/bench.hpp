@@ -42,6 +42,7 @@ Suite guard_suite();
 std::vector<Row> guard_memory_rows();  // Part of guard_suite().
 Suite guard_opencl_suite();
 Suite agent_suite();
+std::vector<Row> node_path_rows();  // Part of agent_suite().
 Suite api_suite();
 Suite cli_suite();
 Suite engine_suite();
@@ -57,5 +58,6 @@ Suite wire_suite();
 Suite net_suite();
 Suite placement_suite();
 Suite replay_suite();
+Suite workloads_suite();
 
 }  // namespace tranche::bench

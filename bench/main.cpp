@@ -28,7 +28,8 @@ std::vector<Suite> suites() {
           placement_suite(),
           replay_suite(),
           sizing_suite(),
-          wire_suite()};
+          wire_suite(),
+          workloads_suite()};
 }
 
 std::string number(double value) {

@@ -46,7 +46,7 @@ double ServerProcess::start() {
     const std::string data = (folder_ / "data").string();
     ::execl(binary().c_str(),
             "tranche",
-            "server",
+            command_.c_str(),
             "--data",
             data.c_str(),
             "--listen",

@@ -10,7 +10,9 @@ namespace tranche::bench {
 
 class ServerProcess {
  public:
-  explicit ServerProcess(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  // `command`: server, or up, which brings this machine's own capacity too.
+  explicit ServerProcess(std::filesystem::path folder, std::string command = "server")
+      : folder_(std::move(folder)), command_(std::move(command)) {}
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
@@ -26,6 +28,7 @@ class ServerProcess {
 
  private:
   std::filesystem::path folder_;
+  std::string command_;
   pid_t pid_ = 0;
   std::uint16_t port_ = 0;
   std::string token_;

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a submission over HTTP to a process in its sandbox, through every part of the platform.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "bench/bench.hpp"
+#include "bench/site.hpp"
+
+namespace tranche::bench {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::system_clock;
+
+double milliseconds(Instant from, Instant to) {
+  return static_cast<double>((to - from).count()) / 1000;
+}
+
+// The time is taken inside the job, by its own first step, so that no report and no poll is counted.
+double start_time(Caller& user) {
+  const auto began = std::chrono::time_point_cast<Duration>(Clock::now());
+  const JobId id = user.submit(R"({"run":"date +%s%6N"})");
+  user.until_over(id);
+  for (int i = 0; i < 400; ++i) {  // Logs follow the end.
+    const std::string out = user.ask("GET", "/v1/jobs/" + text(id) + "/logs?stream=stdout");
+    if (!out.empty()) return milliseconds(began, Instant(Duration(std::stoll(out))));
+    std::this_thread::sleep_for(5ms);
+  }
+  throw std::runtime_error("a job left no output");
+}
+
+Row jobs_per_second(Caller& user) {
+  constexpr int kJobs = 400;
+  std::vector<JobId> jobs;
+  const auto began = Clock::now();
+  jobs.reserve(kJobs);
+  for (int i = 0; i < kJobs; ++i) jobs.push_back(user.submit(R"({"run":"true"})"));
+  for (const JobId id : jobs) user.until_over(id);
+  return {.what = "short jobs finished on one node, sandboxed, submitted over HTTP one by one",
+          .value = kJobs / std::chrono::duration<double>(Clock::now() - began).count(),
+          .unit = "jobs/s",
+          .goal = 200,
+          .peer = "Slurm 58/s, without a sandbox",
+          .peer_source = PeerSource::kQuoted};
+}
+
+}  // namespace
+
+std::vector<Row> node_path_rows() {
+  if (!wanted("path")) return {};
+  Site site;
+  Caller user = site.user("acme", "ana");
+  constexpr int kStarts = 100;
+  std::vector<double> starts;
+  for (int i = 0; i < kStarts; ++i) starts.push_back(start_time(user));
+  std::sort(starts.begin(), starts.end());
+  const std::string slurm = "Slurm: sbatch 850 / 1,724 ms; srun 42 ms for the round trip, without a sandbox";
+  std::vector<Row> rows;
+  rows.push_back({.what = "submission over HTTP -> first instruction of the job in its sandbox, p50",
+                  .value = starts[kStarts / 2],
+                  .unit = "ms",
+                  .goal = 25,
+                  .better = Better::kLower,
+                  .peer = slurm,
+                  .peer_source = PeerSource::kQuoted});
+  rows.push_back({.what = "their p99",
+                  .value = starts[kStarts * 99 / 100],
+                  .unit = "ms",
+                  .goal = 100,
+                  .better = Better::kLower,
+                  .peer = slurm,
+                  .peer_source = PeerSource::kQuoted});
+  rows.push_back(jobs_per_second(user));
+  const auto began = Clock::now();
+  Caller fresh = site.user("newcomer", "eve");
+  const JobId first = fresh.submit(R"({"run":"sleep 60"})");
+  while (!fresh.job(first).job.started) std::this_thread::sleep_for(1ms);
+  rows.push_back({.what = "new tenant, user and token -> its first job running",
+                  .value = std::chrono::duration<double>(Clock::now() - began).count(),
+                  .unit = "s",
+                  .goal = 1,
+                  .better = Better::kLower,
+                  .peer = "30 minutes is what the industry reports",
+                  .peer_source = PeerSource::kQuoted});
+  fresh.ask("POST", "/v1/jobs/" + text(first) + "/stop");
+  return rows;
+}
+
+}  // namespace tranche::bench

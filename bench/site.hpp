@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A whole platform on this machine, as `tranche up` starts it, with tenants whose users submit over HTTP: the
+// path that a user takes.
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "bench/server_process.hpp"
+#include "net/client.hpp"
+#include "wire/api_job.hpp"
+#include "wire/service.hpp"
+
+namespace tranche::bench {
+
+class Caller {  // Somebody with a token.
+ public:
+  Caller(std::uint16_t port, std::string token)
+      : port_(port), client_({.port = port, .tls = std::nullopt}), token_(std::move(token)) {}
+
+  // The body of a 2xx answer; throws std::runtime_error with any other.
+  std::string ask(std::string_view method, std::string_view path, std::string_view body = {});
+  template <class Answer>
+  Answer get(std::string_view path) {
+    auto answer = wire::from_json<Answer>(ask("GET", path));
+    if (!answer) throw std::runtime_error("the answer could not be read: " + std::string(path));
+    return std::move(*answer);
+  }
+  JobId submit(std::string_view job);
+  wire::JobDetail job(JobId id);
+  wire::JobDetail until_over(JobId id);
+  [[nodiscard]] const std::string& token() const { return token_; }
+  [[nodiscard]] Caller again() const { return {port_, token_}; }  // For another thread.
+
+ private:
+  std::uint16_t port_;
+  net::Client client_;
+  std::string token_;
+};
+
+class Site {
+ public:
+  Site();  // Until this machine is ready to run jobs.
+  Caller user(const std::string& tenant, const std::string& name);  // Makes both where they are missing.
+  [[nodiscard]] Caller& root() { return *root_; }
+
+ private:
+  ServerProcess server_;
+  std::unique_ptr<Caller> root_;
+};
+
+}  // namespace tranche::bench
