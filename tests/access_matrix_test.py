@@ -25,7 +25,7 @@ ANYONE = {"whoami", "ping", "list_skus", "show_settings", "list_roles", "list_te
           "list_service_accounts", "list_jobs", "follow_events", "list_nodes", "list_devices", "list_books", "show_depth", "list_fills", "quote",
           "list_orders", "list_contracts", "show_market_rules", "list_prices", "list_bookings", "booking_feed",
           "health_board", "list_repairs", "reconcile", "list_volumes", "top", "list_telemetry",
-          "search_logs", "list_services"}  # Lists show what one may see; tested for leaks.
+          "search_logs", "list_services", "list_recurring"}  # Lists show what one may see; tested for leaks.
 
 # operationId -> (right needed, at whose node, request for a target)
 TARGETED = {
@@ -79,6 +79,7 @@ TARGETED = {
     "set_prices": ("platform", "root", lambda t: ("PUT", "/v1/prices", {})),
     "show_costs": ("billing", "unit", lambda t: ("GET", f"/v1/costs/{t.id}", None)),
     "export_focus": ("billing", "unit", lambda t: ("GET", f"/v1/costs/{t.id}/focus", None)),
+    "list_invoices": ("billing", "unit", lambda t: ("GET", f"/v1/invoices/{t.id}", None)),
     "show_invoice": ("billing", "unit", lambda t: ("GET", f"/v1/invoices/{t.id}/current", None)),
     "set_market_rules": ("platform", "root", lambda t: ("PUT", "/v1/market/rules", {})),
     "certify_capacity": ("platform", "root", lambda t: ("PUT", "/v1/market/devices",
@@ -107,6 +108,10 @@ TARGETED = {
     "put_workdir": ("submit", "party", lambda t: ("PUT", f"/v1/workdirs/sha256:{'0' * 64}?size=1&owner={t.id}", "x")),
     "set_service": ("submit", "party", lambda t: ("PUT", f"/v1/services?owner={t.id}", {
         "name": t.id.lower().replace("_", "-"), "job": {"run": "true", "port": 8000}})),
+    "set_recurring": ("submit", "party", lambda t: ("PUT", f"/v1/recurring?owner={t.id}", {
+        "name": t.id.lower(), "every": "weekdays 22:00", "zone": "Europe/Madrid", "job": {"run": "true"}})),
+    "show_recurring": ("nobody", "root", lambda t: ("GET", "/v1/recurring/nothing", None)),
+    "remove_recurring": ("nobody", "root", lambda t: ("DELETE", "/v1/recurring/nothing", None)),
     "show_service": ("nobody", "root", lambda t: ("GET", "/v1/services/nothing", None)),
     "remove_service": ("nobody", "root", lambda t: ("DELETE", "/v1/services/nothing", None)),
     "resume_contract": ("nobody", "root", lambda t: ("POST", "/v1/market/contracts/ctr_00ZZZZ/resume", {})),

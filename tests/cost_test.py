@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real work on a real device costs what its seconds cost, and stops when nothing covers it."""
 import json
+import shutil
 import subprocess
 import time
 from fractions import Fraction
@@ -153,6 +154,30 @@ def without_a_price_list_use_is_shown_and_free():
     return None
 
 
+def invoices_for_people_and_tags():
+    """An invoice is listed, and a PDF that a real reader opens; costs are split by tag, and units have a price each."""
+    with Up() as up:
+        if not up.has_device():
+            return "[skipped] no device here"
+        up.price("3.60")
+        job = up.submit('for i in 1 2 3; do echo "tranche: step $i/3"; sleep 1; done', labels={"team": "nlp"})
+        assert up.end_of(job)["job"]["state"] == "succeeded"
+        up.until(lambda: up.ana.get("/v1/invoices/acme").json["items"])
+        assert "acme" in up.tranche(up.ana, "invoice", "list", "acme")
+        file = up.platform.folder / "bill.pdf"
+        up.tranche(up.ana, "invoice", "pdf", "acme", "-f", str(file))
+        assert file.read_bytes().startswith(b"%PDF-")
+        if shutil.which("pdftotext"):
+            words = subprocess.run(["pdftotext", "-layout", file, "-"], text=True, capture_output=True, check=True).stdout
+            assert "Invoice so far" in words and "acme" in words and "Total so far" in words, words
+        row = up.ana.get("/v1/costs/acme?by=tag:team").json["items"][0]
+        assert row["what"] == "nlp" and row["units"]["steps"] == 3, row
+        assert up.ana.get("/v1/costs/acme?by=unit").json["items"][0]["what"] == "steps"
+        assert "/step" in up.tranche(up.ana, "cost", "show", "acme", "--by", "tag")
+        assert up.ana.get(f"/v1/jobs/{job}").json["progress"]["cost_each"] != "0", up.ana.get(f"/v1/jobs/{job}").json
+    return None
+
+
 if __name__ == "__main__":
     main([a_real_job_is_charged_to_the_microsecond, credit_stops_a_job_and_is_never_passed,
-          without_a_price_list_use_is_shown_and_free])
+          without_a_price_list_use_is_shown_and_free, invoices_for_people_and_tags])

@@ -19,13 +19,15 @@ class Service:
         self.site = site
         self.body = {"name": "echo", "ready": "/health", "timeout": "60s", "concurrency": 16, "queue": 1000,
                      "replicas": {"min": 1, "max": 1},
-                     "job": {"run": "exec python3 -c \"$CODE\"", "port": 8000, "envs": {"CODE": SERVER}}}
+                     "job": {"run": "exec python3 -c \"$CODE\"", "port": 8000, "resources": {"cpus": "0.25+"},
+                             "envs": {"CODE": SERVER}}}
         self.body.update(more)
 
     def set(self, **more):
         self.body.update(more)
         answer = self.site.ana.put("/v1/services", self.body)
         assert answer.status == 200, answer
+        self.url = answer.json["url"] or self.view()["url"]
         return self
 
     def view(self):
@@ -43,7 +45,7 @@ class Service:
             time.sleep(0.02)
 
     def connect(self):
-        url = urllib.parse.urlsplit(self.view()["url"])
+        url = urllib.parse.urlsplit(self.url)  # From any thread.
         return http.client.HTTPConnection(url.hostname, url.port, timeout=PATIENCE), url.path
 
     def ask(self, path="/", method="GET", body=None, token=None, headers=None):

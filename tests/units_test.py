@@ -41,7 +41,7 @@ def over(detail):
 
 
 def tranche(site, *words):
-    environment = {**os.environ, "TRANCHE_SERVER": f"http://127.0.0.1:{site.platform.port}",
+    environment = {**os.environ, "TRANCHE_URL": f"http://127.0.0.1:{site.platform.port}",
                    "TRANCHE_TOKEN": site.token}
     return subprocess.run([TRANCHE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           timeout=PATIENCE, env=environment)
@@ -53,7 +53,7 @@ def progress_of_steps():
         site.agent("n1")
         job = submit(site, run='echo "tranche: step 1/x"; echo "tranche: step 120/1000 loss=0.41"; '
                                'echo "tranche: lap 7"; sleep 600')
-        detail = until(site, job, lambda d: d["progress"])
+        detail = until(site, job, lambda d: d.get("progress"))
         assert detail["progress"]["done"] == 120 and detail["progress"]["total"] == 1000, detail
         assert detail["progress"]["unit"] == "step" and detail["progress"]["metrics"] == "loss=0.41", detail
         assert detail["job"]["progress"].startswith("120/1000 steps"), detail
@@ -101,7 +101,7 @@ def frames_survive_a_killed_agent():
     with Site() as site:
         agent = site.agent("n1")
         job = submit(site, run="sleep 0.2 # {frame}", units={"frames": "1..8"}, chunk=8)
-        until(site, job, lambda d: d["progress"] and d["progress"]["done"] >= 1)
+        until(site, job, lambda d: d.get("progress") and d["progress"]["done"] >= 1)
         agent.kill()
         agent.start()
         detail = until(site, job, over)
@@ -134,7 +134,7 @@ def a_training_goes_on_where_it_stopped():
         assert until(site, alone, over)["job"]["state"] == "succeeded"
         wanted = [line for line in site.logs(alone).splitlines() if line.startswith("result")]
         # Every attempt is asked to stop after its first step, so each gets a little further.
-        interrupted = ('python3 -c "$CODE" > out & child=$!; until grep -q "tranche: step" out; do sleep 0.01; done; '
+        interrupted = ('python3 -c "$CODE" > out & child=$!; until grep -q "tranche: step" out || ! kill -0 $child; do sleep 0.01; done; '
                        'kill -USR1 $child; wait $child; code=$?; cat out; exit $code')
         cut = submit(site, **{**job, "retry": 100, "run": interrupted})
         detail = until(site, cut, over)
@@ -183,13 +183,80 @@ def restart_in_the_middle():
         site.agent("n1")
         film = submit(site, run="sleep 0.1 # {frame}", units={"frames": "1..10"}, chunk=2)
         last = submit(site, run="true", after=[film])
-        until(site, film, lambda d: d["progress"]["done"] >= 2)
+        until(site, film, lambda d: d.get("progress") and d["progress"]["done"] >= 2)
         site.platform.kill()
         site.restart()
         assert until(site, film, over)["job"]["state"] == "succeeded"
         assert until(site, last, over)["job"]["state"] == "succeeded"
 
 
+def a_job_again_and_again():
+    """A job by the calendar: set by the command line, shown with its next time, run when that comes, removed."""
+    with Site() as site:
+        site.agent("n1")
+        soon = time.gmtime(time.time() + 10)
+        made = tranche(site, "run", "--name", "nightly", "--every", time.strftime("day %H:%M:%S", soon), "--tz", "UTC",
+                       "--cpus", "1", "--", "echo", "again")
+        assert made.returncode == 0, made.stderr
+        shown = site.ana.get("/v1/recurring/nightly").json
+        assert shown["left"] > 300 and shown["runs"] == 0, shown
+        assert "nightly" in tranche(site, "recurring", "list").stdout
+        deadline = time.monotonic() + PATIENCE
+        while not site.ana.get("/v1/recurring/nightly").json.get("last"):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        job = site.ana.get("/v1/recurring/nightly").json["last"]
+        assert until(site, job, over)["job"]["state"] == "succeeded"
+        assert tranche(site, "recurring", "rm", "nightly").returncode == 0
+        assert site.ana.get("/v1/recurring/nightly").status == 404
+        for wrong in ("weekdays", "someday 22:00", "day 25:00"):
+            refused = tranche(site, "run", "--name", "x", "--every", wrong, "--", "true")
+            assert refused.returncode != 0 and "every" in refused.stderr, refused.stderr
+        assert "name" in tranche(site, "run", "--every", "day 22:00", "--", "true").stderr
+
+
+def a_shell_on_a_slice():
+    """A shell is a job that ends with it: what is typed runs inside, and its exit code comes back."""
+    with Site() as site:
+        site.agent("n1")
+        done = subprocess.run([TRANCHE, "shell", "--cpus", "1"], input="echo in $TRANCHE_JOB; exit 7\n", text=True,
+                              capture_output=True, timeout=PATIENCE, check=False,
+                              env={**os.environ, "TRANCHE_URL": f"http://127.0.0.1:{site.platform.port}",
+                                   "TRANCHE_TOKEN": site.token})
+        assert done.returncode == 7, (done.returncode, done.stderr)
+        job = done.stdout.split()[1]
+        assert until(site, job, over)["job"]["state"] == "stopped"
+        idle = tranche(site, "shell", "--cpus", "1", "--idle", "200ms", "--", "sleep", "600")
+        assert idle.returncode == 255 and "without a key" in idle.stderr, idle.stderr
+
+
+def a_clip_in_pieces():
+    """A clip is cut at key frames, its pieces are worked on apart, and joined it is as long as before."""
+    if shutil.which("ffmpeg") is None:
+        return "[skipped] ffmpeg is not installed"
+    with Site() as site, tempfile.TemporaryDirectory() as folder:
+        site.agent("n1")
+        clip, out = f"{folder}/clip.mp4", f"{folder}/out.mp4"
+        subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc=duration=6:size=128x96:rate=10", "-g", "10",
+                        "-c:v", "mpeg4", clip], check=True)
+        made = tranche(site, "run", "--kind", "video", "--input", clip, "--segment", "2s", "--cpus", "1", "-o", "name", "--",
+                       "ffmpeg", "-nostdin", "-v", "error", "-i", "{input}", "-vf", "hflip", "-c:v", "mpeg4", "{output}")
+        assert made.returncode == 0, made.stderr
+        job = made.stdout.strip()
+        detail = until(site, job, over)
+        assert detail["job"]["state"] == "succeeded" and detail["progress"]["done"] == 3, detail
+        assert "6s of 6s" in tranche(site, "show", job).stdout
+        joined = tranche(site, "results", job, "--join", out)
+        assert joined.returncode == 0, joined.stderr
+        frames = subprocess.run(["ffprobe", "-v", "error", "-count_frames", "-select_streams", "v:0", "-show_entries",
+                                 "stream=nb_read_frames", "-of", "csv=p=0", out], text=True, capture_output=True, check=True)
+        assert frames.stdout.strip().strip(",") == "60", frames.stdout
+        wrong = tranche(site, "run", "--kind", "video", "--input", clip, "--", "true")
+        assert wrong.returncode != 0 and "{input}" in wrong.stderr, wrong.stderr
+    return None
+
+
 if __name__ == "__main__":
     main([progress_of_steps, frames_of_a_render, frame_that_always_fails, frames_survive_a_killed_agent,
-          the_animation_of_the_examples, a_training_goes_on_where_it_stopped, stopping_a_render, jobs_after_jobs, restart_in_the_middle])
+          the_animation_of_the_examples, a_training_goes_on_where_it_stopped, stopping_a_render, jobs_after_jobs, restart_in_the_middle, a_job_again_and_again,
+          a_shell_on_a_slice, a_clip_in_pieces])

@@ -260,9 +260,10 @@ void Agent::settle(Job& job) {
   job.meter_next = 0;
   job.simulated_end = 0;
   job.settling = true;
-  meter(job, instant(page.ended_at));
   close_service_door(job.door);
-  tell_progress(job);  // Before the end: verdicts count only while the lease lives.
+  tell_progress(
+      job);  // Before the end: verdicts count only while the lease lives, and units are charged with it.
+  meter(job, instant(page.ended_at));
   job.receipts.behaviours = {behaviour_of(job)};
   if (guard_)
     job.receipts.limits = guard_->limits(grant, instant(page.running_since), instant(page.ended_at));

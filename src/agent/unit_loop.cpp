@@ -80,7 +80,8 @@ void add_progress_files(SandboxPlan& plan, const wire::LeaseGrant& grant) {
     if (plan.run.find("{" + name) != std::string::npos) plan.run = "true";
     return;
   }
-  make_file(plan.folder + "/units", unit_loop(plan.run, name, grant.units), 0644, plan.uid);
+  const std::string command = replaced(plan.run, "{output}", kOutputInside);
+  make_file(plan.folder + "/units", unit_loop(command, name, grant.units), 0644, plan.uid);
   make_file(plan.folder + "/results", "", 0600, plan.uid);
   plan.binds.push_back({plan.folder + "/units", kUnitsInside, BindKind::kReadOnly});
   plan.binds.push_back({plan.folder + "/results", kResultsInside, BindKind::kWritable});

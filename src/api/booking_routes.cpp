@@ -16,13 +16,6 @@ using engine::State;
 
 constexpr std::size_t kWindowsMax = 1000;
 
-// What the owner's node of the tree says, or the nearest above.
-std::string zone_of(const State& state, PartyId owner) {
-  for (const engine::Party* at = state.party(owner); at != nullptr; at = state.party(at->parent))
-    if (!at->time_zone.empty()) return at->time_zone;
-  return "UTC";
-}
-
 struct Times {
   std::vector<engine::TimeSpan> windows{};
   std::string recurrence{};

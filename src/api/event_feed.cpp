@@ -69,6 +69,9 @@ struct Needed {
   Action operator()(const engine::ReplicaAdded&) const { return Action::kViewJob; }
   Action operator()(const engine::ReplicaRetired&) const { return Action::kViewJob; }
   Action operator()(const engine::ServiceUsed&) const { return Action::kViewJob; }
+  Action operator()(const engine::RecurringSet&) const { return Action::kViewJob; }
+  Action operator()(const engine::RecurringRemoved&) const { return Action::kViewJob; }
+  Action operator()(const engine::RecurringRan&) const { return Action::kViewJob; }
   // Money and market: whoever sees the party's bill.
   template <class Money>
   Action operator()(const Money&) const {

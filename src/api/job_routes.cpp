@@ -4,6 +4,7 @@
 
 #include "api/api.hpp"
 #include "api/problem.hpp"
+#include "api/submission.hpp"
 #include "api/views.hpp"
 #include "engine/admission.hpp"
 #include "engine/lease_meter.hpp"
@@ -46,55 +47,7 @@ void plan(Api& api, Call call, engine::SubmitJob command, const std::string& own
            });
 }
 
-// A working directory is content that the owner's tenant has uploaded, and never a path: no path of a
-// person's machine means anything here.
-std::optional<wire::Problem> workdir_problem(const Api& api,
-                                             const State& state,
-                                             PartyId owner,
-                                             const std::string& digest) {
-  const server::WorkdirStore* store = api.options().workdirs;
-  if (!server::WorkdirStore::is_digest(digest) || store == nullptr)
-    return wire::Problem{"workdir",
-                         "'" + digest + "' is not something that was uploaded",
-                         "tranche run uploads a directory by itself; the API takes PUT /v1/workdirs first"};
-  if (store->held(engine::tenant_of(state, owner), digest).complete) return std::nullopt;
-  return wire::Problem{"workdir", "nothing was uploaded under this digest", "upload it again"};
-}
-
 void submit_checked(Api& api, Call call, wire::JobSpec& spec);
-// Units that the command names become a group of chunks; others are the job's own affair.
-std::optional<wire::Problem> take_units(const wire::JobSpec& spec, engine::SubmitJob& command) {
-  if (!spec.units || spec.units->empty()) return std::nullopt;
-  const auto& [plural, range] = *spec.units->begin();
-  const std::string name = plural.ends_with('s') ? plural.substr(0, plural.size() - 1) : plural;
-  if (spec.run.find("{" + name) == std::string::npos) return std::nullopt;
-  const auto unit = wire::from_name<wire::WorkUnit>(name);
-  if (!unit || *unit == wire::WorkUnit::kNone || spec.units->size() != 1)
-    return wire::Problem{
-        "units", "names one kind of unit, such as {frames: 1..240}", "frames, seconds or units"};
-  constexpr std::uint32_t kTriesOfUnits = 3;
-  command.unit = *unit;
-  command.units = range;
-  command.chunk = spec.chunk;
-  command.unit_tries = spec.retry ? spec.retry->attempts + 1 : kTriesOfUnits;
-  return std::nullopt;
-}
-
-std::optional<wire::Problem> take_after(const wire::JobSpec& spec, engine::SubmitJob& command) {
-  for (const std::string& word : spec.after) {
-    std::string_view name = word;
-    engine::After after;
-    if (name.ends_with(":any")) after.any = true;
-    if (after.any || name.ends_with(":ok")) name = name.substr(0, name.rfind(':'));
-    const auto id = parse_id("job_", name);
-    if (!id)
-      return wire::Problem{
-          "after", "'" + word + "' is not a job", "job_00007K, job_00007K:ok or job_00007K:any"};
-    after.job = {*id};
-    command.after.push_back(after);
-  }
-  return std::nullopt;
-}
 
 void submit(Api& api, Call call) {
   auto spec = read_spec(call);
@@ -110,16 +63,9 @@ void submit(Api& api, Call call) {
 }
 
 void submit_checked(Api& api, Call call, wire::JobSpec& spec) {
-  const auto catalogue = api.catalogue();
-  const auto ask = wire::resolve_ask(spec, catalogue->skus, catalogue->settings);
-  if (!ask) return call.reply.send(problem(ask.error(), call.envelope.request_id));
-  const wire::TextMap secrets = spec.secrets;
-  for (const auto& [name, secret] : secrets) spec.secrets.set(name, api.sealer().seal(secret));
-  engine::SubmitJob command{.owner = {}, .name = spec.name, .ask = *ask, .spec = wire::to_json(spec)};
-  if (const auto wrong = take_units(spec, command))
-    return call.reply.send(problem(*wrong, call.envelope.request_id));
-  if (const auto wrong = take_after(spec, command))
-    return call.reply.send(problem(*wrong, call.envelope.request_id));
+  auto read = read_submission(api, std::move(spec));
+  if (!read) return call.reply.send(problem(read.error(), call.envelope.request_id));
+  engine::SubmitJob command = std::move(*read);
   const std::string owner(call.query_value("owner"));
   if (call.query_value("dry_run") == "true") return plan(api, std::move(call), std::move(command), owner);
   const auto created = [](const server::Outcome& outcome) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accounts, price lists, costs, invoices and the export for finance tools.
 #include "api/api.hpp"
+#include "api/invoice_pdf.hpp"
 #include "api/problem.hpp"
 #include "api/zones.hpp"
 #include "base/text.hpp"
@@ -122,27 +123,41 @@ Span or_this_month(Span span, Instant now) {
 void show_costs(Api& api, Call call) {
   const auto span = span_of(call);
   if (!span) return;
-  const std::string by_name(call.query_value("by"));
+  std::string by_name(call.query_value("by"));
+  std::string tag;
+  if (by_name.starts_with("tag:")) {
+    tag = by_name.substr(4);
+    by_name = "tag";
+  }
   const auto by =
       by_name.empty() ? std::optional(wire::CostBy::kUser) : wire::from_name<wire::CostBy>(by_name);
   if (!by) {
-    return call.reply.send(problem(
-        wire::Problem{"by", "there is no such grouping", "tenant, subscriber, user, job, model, kind, day"},
-        call.envelope.request_id));
+    return call.reply.send(
+        problem(wire::Problem{"by",
+                              "there is no such grouping",
+                              "tenant, subscriber, user, job, model, kind, day, unit, tag, tag:NAME"},
+                call.envelope.request_id));
   }
   const std::string name = call.parameters.front();
-  api.view(std::move(call), [name, by = *by, span = *span](const State& state, const Actor& actor) -> Shown {
-    const PartyId party = engine::find_path(state, name);
-    if (auto refusal = engine::check_access(state, actor, Action::kViewBilling, party))
-      return refuse(*refusal);
-    const Span days = or_this_month(span, state.now);
-    return json(engine::cost_report(state, party, by, days.from, days.to));
-  });
+  api.view(std::move(call),
+           [name, tag, by = *by, span = *span](const State& state, const Actor& actor) -> Shown {
+             const PartyId party = engine::find_path(state, name);
+             if (auto refusal = engine::check_access(state, actor, Action::kViewBilling, party))
+               return refuse(*refusal);
+             const Span days = or_this_month(span, state.now);
+             return json(engine::cost_report(state, party, by, days.from, days.to, tag));
+           });
 }
 
 net::Response csv(std::string text) {
   net::Response response = json_response(200, std::move(text));
   response.content_type = "text/csv; charset=utf-8";
+  return response;
+}
+
+net::Response pdf(std::string bytes) {
+  net::Response response = json_response(200, std::move(bytes));
+  response.content_type = "application/pdf";
   return response;
 }
 
@@ -186,10 +201,10 @@ void show_invoice(Api& api, Call call) {
   const std::string month = call.parameters.back();
   const auto start = month == "current" ? std::optional(Instant{}) : parse_instant(month + "-01T00:00:00Z");
   const std::string format(call.query_value("format"));
-  if (!start || (!format.empty() && format != "json" && format != "csv")) {
+  if (!start || (!format.empty() && format != "json" && format != "csv" && format != "pdf")) {
     return call.reply.send(problem(
         wire::Problem{
-            "month", "must be a month, and the format json or csv", "for example 2026-11, or current"},
+            "month", "must be a month, and the format json, csv or pdf", "for example 2026-11, or current"},
         call.envelope.request_id));
   }
   api.view(std::move(call), [name, start = *start, format](const State& state, const Actor& actor) -> Shown {
@@ -199,7 +214,23 @@ void show_invoice(Api& api, Call call) {
     const Instant first = start == Instant{} ? engine::month_of(state.now) : start;
     const Span period = month_in_zone(first, state.party(party)->time_zone);
     const wire::InvoiceView bill = engine::invoice(state, party, period.from, period.to);
+    if (format == "pdf") return pdf(invoice_pdf(bill));
     return format == "csv" ? csv(invoice_csv(bill)) : json(bill);
+  });
+}
+
+void list_invoices(Api& api, Call call) {
+  const std::string name = call.parameters.front();
+  api.view(std::move(call), [name](const State& state, const Actor& actor) -> Shown {
+    const PartyId party = engine::find_path(state, name);
+    if (auto refusal = engine::check_access(state, actor, Action::kViewBilling, party))
+      return refuse(*refusal);
+    wire::InvoiceList list;
+    for (const Instant month : engine::months_charged(state, party)) {
+      const Span period = month_in_zone(month, state.party(party)->time_zone);
+      list.items.push_back(engine::invoice(state, party, period.from, period.to));
+    }
+    return json(list);
   });
 }
 
@@ -260,6 +291,13 @@ std::vector<Route> money_routes() {
        .summary = "Costs as a FOCUS 1.2 table",
        .query = {"from", "to"},
        .handle = export_focus},
+      {.method = "GET",
+       .path = "/v1/invoices/{party}",
+       .id = "list_invoices",
+       .tag = "money",
+       .summary = "Invoices of the months in which something was charged, newest first",
+       .gives = body<wire::InvoiceList>(),
+       .handle = list_invoices},
       {.method = "GET",
        .path = "/v1/invoices/{party}/{month}",
        .id = "show_invoice",

@@ -30,6 +30,18 @@ wire::ProgressView group_view(const engine::State& state, const engine::JobGroup
 
 }  // namespace
 
+Money charged_for(const engine::State& state, const engine::Job& job) {
+  Money sum = job.charged;
+  const auto group = state.work.groups.find(job.id);
+  if (group == state.work.groups.end()) return sum;
+  const auto add = [&](JobId id) {
+    if (const engine::Job* chunk = state.job(id)) sum.micros += chunk->charged.micros;
+  };
+  for (const JobId id : group->second.past) add(id);
+  for (const engine::Chunk& chunk : group->second.chunks) add(chunk.job);
+  return sum;
+}
+
 std::optional<wire::ProgressView> progress_of(const engine::State& state, const engine::Job& job) {
   std::optional<wire::ProgressView> view;
   if (const auto group = state.work.groups.find(job.id); group != state.work.groups.end()) {
@@ -45,6 +57,7 @@ std::optional<wire::ProgressView> progress_of(const engine::State& state, const 
     if (progress.total > 0) view->left = engine::time_for(progress.total - progress.done, view->rate_milli);
   }
   if (view && is_over(job.state)) view->left.reset();
+  if (view && view->done > 0) view->cost_each.micros = charged_for(state, job).micros / view->done;
   return view;
 }
 

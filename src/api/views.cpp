@@ -127,7 +127,7 @@ wire::JobDetail detail_of(const engine::State& state, const engine::Job& job) {
                          .exit_code = job.exit_code,
                          .exit_signal = job.exit_signal,
                          .message = job.message,
-                         .charged = job.charged,
+                         .charged = charged_for(state, job),
                          .credited = job.credited};
   detail.progress = progress_of(state, job);
   if (const auto group = state.work.groups.find(job.id); group != state.work.groups.end()) {

@@ -72,6 +72,8 @@ void add_client_commands(CLI::App& root, Program& program) {
   add_results_command(root, program);
   add_service_commands(root, program);
   add_exec_commands(root, program);
+  add_shell_command(root, program);
+  add_recurring_commands(root, program);
   add_node_commands(root, program);
   add_book_commands(root, program);
   add_health_commands(root, program);

@@ -43,6 +43,9 @@ void add_log_commands(CLI::App& root, Program& program);        // logs, wait
 void add_results_command(CLI::App& root, Program& program);     // results
 void add_service_commands(CLI::App& root, Program& program);    // serve, service
 void add_exec_commands(CLI::App& root, Program& program);       // exec, cp
+void add_recurring_commands(CLI::App& root, Program& program);  // recurring
+void add_cost_commands(CLI::App& root, Program& program);       // cost, invoice
+void add_shell_command(CLI::App& root, Program& program);       // shell
 void add_node_commands(CLI::App& root, Program& program);       // node, gpus
 void add_book_commands(CLI::App& root, Program& program);       // book, maintenance
 void add_health_commands(CLI::App& root, Program& program);     // health, repair, receipts

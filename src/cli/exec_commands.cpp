@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // exec, cp: inside a running job.
+#include <atomic>
 #include <condition_variable>
 #include <csignal>
 #include <fcntl.h>
@@ -10,6 +11,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/exec_session.hpp"
@@ -78,11 +80,19 @@ class Remote {
     socket_->send(wire::session_frame(SessionFrame::kOpen, wire::to_json(request)));
   }
 
-  wire::ExecEnd run() {
-    std::thread feeder([socket = socket_, input = pipes_.input] { feed(*socket, input); });
+  // `idle`: without a byte either way for so long it is given up; zero: never.
+  wire::ExecEnd run(Duration idle = {}) {
+    std::thread feeder(
+        [socket = socket_, input = pipes_.input, bytes = bytes_] { feed(*socket, input, *bytes); });
     {
       std::unique_lock lock(mutex_);
-      ended_.wait(lock, [&] { return over_; });
+      if (idle == Duration{}) ended_.wait(lock, [&] { return over_; });
+      for (std::uint64_t seen = *bytes_; !over_; seen = *bytes_) {
+        if (ended_.wait_for(lock, idle, [&] { return over_; }) || *bytes_ != seen) continue;
+        end_ = wire::ExecEnd{.exit_code = 255,
+                             .message = "left after " + text(idle) + " without a key or any output"};
+        over_ = true;
+      }
     }
     feeder.detach();  // It may be waiting for a key that never comes; it holds what it uses.
     return end_;
@@ -94,9 +104,11 @@ class Remote {
     const std::string_view bytes = std::string_view(message).substr(1);
     switch (static_cast<SessionFrame>(message.front())) {
       case SessionFrame::kStdout:
+        *bytes_ += bytes.size();
         write_all(pipes_.output, bytes);
         return;
       case SessionFrame::kStderr:
+        *bytes_ += bytes.size();
         write_all(STDERR_FILENO, bytes);
         return;
       case SessionFrame::kEnd:
@@ -112,12 +124,13 @@ class Remote {
     over_ = true;
     ended_.notify_all();
   }
-  static void feed(net::WebSocketClient& socket, int input) {
+  static void feed(net::WebSocketClient& socket, int input, std::atomic<std::uint64_t>& bytes) {
     std::string buffer(32 * 1024, '\0');
     for (;;) {
       const ssize_t count = ::read(input, buffer.data(), buffer.size());
       if (count < 0 && errno == EINTR) continue;
       if (count <= 0) break;
+      bytes += static_cast<std::uint64_t>(count);
       if (!socket.send(wire::session_frame(
               SessionFrame::kInput, std::string_view(buffer).substr(0, static_cast<std::size_t>(count)))))
         return;
@@ -130,6 +143,8 @@ class Remote {
   std::condition_variable ended_;
   bool over_ = false;
   wire::ExecEnd end_{};
+  std::shared_ptr<std::atomic<std::uint64_t>> bytes_ =
+      std::make_shared<std::atomic<std::uint64_t>>(0);  // Both ways; the feeder may outlive us.
   std::shared_ptr<net::WebSocketClient> socket_;
 };
 
@@ -148,7 +163,7 @@ void add_exec(CLI::App& root, Program& program) {
   command.add_option("command", options->command, "Command and its arguments, after --")->required();
   command.add_option("--rank", options->rank, "Which member of a gang")->type_name("NUMBER");
   command.callback([options, &program] {
-    end_with(run_in_job(program.session(), options->job, options->command, options->rank));
+    end_with(run_in_job(program.session(), options->job, options->command, {.rank = options->rank}));
   });
 }
 
@@ -214,8 +229,8 @@ void copy(Session& session, const std::string& from_text, const std::string& to_
 wire::ExecEnd run_in_job(Session& session,
                          const std::string& job,
                          const std::vector<std::string>& command,
-                         std::uint32_t rank) {
-  wire::ExecRequest request{.command = command, .rank = rank};
+                         const ExecOptions& options) {
+  wire::ExecRequest request{.command = command, .rank = options.rank};
   request.terminal = stdin_is_terminal() && stdout_is_terminal();
   winsize size{};
   if (request.terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
@@ -224,7 +239,7 @@ wire::ExecEnd run_in_job(Session& session,
   }
   Remote remote(session, job, request, {});
   const auto raw = request.terminal ? std::make_unique<RawTerminal>() : nullptr;
-  return remote.run();
+  return remote.run(options.idle);
 }
 
 void end_with(const wire::ExecEnd& end) {

@@ -87,11 +87,37 @@ std::string rate_text(const wire::ProgressView& progress) {
   return decimal(1'000'000 / progress.rate_milli) + " s/" + unit;
 }
 
+using Labels = std::map<std::string, std::string>;
+
+// Of a clip that was cut in pieces: how much of it is done, and how fast against watching it.
+std::string footage_text(const wire::ProgressView& progress, const Labels& labels) {
+  const auto label = labels.find("footage_seconds");
+  if (label == labels.end() || progress.total <= 0) return {};
+  const auto whole = parse_duration(label->second);
+  if (!whole) return {};
+  std::string out =
+      text(Duration(std::chrono::ceil<std::chrono::seconds>(*whole * progress.done / progress.total))) +
+      " of " + text(*whole);
+  if (progress.rate_milli == 0) return out;
+  const std::int64_t hundredths = progress.rate_milli *
+                                  std::chrono::duration_cast<std::chrono::milliseconds>(*whole).count() /
+                                  progress.total / 10'000;
+  const std::string digits = std::to_string(hundredths % 100);
+  return out + ", " + std::to_string(hundredths / 100) + "." + (digits.size() < 2 ? "0" : "") + digits +
+         " times real time";
+}
+
 template <class Line>
-void append_progress(const wire::ProgressView& progress, const std::string& summary, Line line) {
+void append_progress(const wire::ProgressView& progress,
+                     const std::string& summary,
+                     const Labels& labels,
+                     Line line) {
   line("progress",
        summary + (progress.running > 0 ? ", " + std::to_string(progress.running) + " running" : ""));
   if (progress.rate_milli > 0) line("rate", rate_text(progress));
+  if (const std::string footage = footage_text(progress, labels); !footage.empty()) line("footage", footage);
+  if (progress.cost_each != Money{})
+    line("cost each", text(progress.cost_each) + " for a " + std::string(wire::name_of(progress.unit)));
   line("metrics", progress.metrics);
   if (progress.chunks > 0) line("chunks", std::to_string(progress.chunks));
   constexpr std::size_t kShown = 10;
@@ -131,6 +157,7 @@ std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
   line("resolved", resolved);
   line("priority", std::to_string(job.priority));
   line("time limit", detail.ask.time.count() == 0 ? "" : text(detail.ask.time));
+  line("deadline", detail.ask.deadline == Instant{} ? "" : local_time_text(detail.ask.deadline));
   line("admission", job.admission == wire::Admission::kOnDemand ? "on demand" : "within quota");
   line("hold", detail.hold == Money{} ? "" : text(detail.hold));
   line("cost", detail.charged == Money{} && detail.held == Money{} ? "" : text(detail.charged));
@@ -155,7 +182,7 @@ std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
   std::string after;
   for (const std::string& one : detail.after) after += (after.empty() ? "" : ", ") + one;
   line("waits for", after);
-  if (detail.progress) append_progress(*detail.progress, job.progress, line);
+  if (detail.progress) append_progress(*detail.progress, job.progress, detail.ask.labels, line);
   if (detail.attempts > 1) line("attempts", std::to_string(detail.attempts));
   for (const wire::LeaseView& lease : detail.leases) {
     std::string where = (lease.simulated ? "SIMULATED node " : "node ") + lease.node;

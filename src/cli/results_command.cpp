@@ -8,6 +8,7 @@
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
 #include "cli/terminal.hpp"
+#include "cli/video_input.hpp"
 #include "wire/api_job.hpp"
 
 namespace tranche::cli {
@@ -16,7 +17,7 @@ namespace {
 using wire::JobDetail;
 
 struct Options {
-  std::string job{}, folder = ".";
+  std::string job{}, folder = ".", join{};
   bool list = false;
 };
 
@@ -83,15 +84,24 @@ void gather(Session& session, const Options& options) {
 
 void add_results_command(CLI::App& root, Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& command =
-      add_command(root,
-                  {"results",
-                   "Fetch what the frames of a job left in $TRANCHE_OUTPUT",
-                   "tranche results job_00007K -d frames/\ntranche results job_00007K --list"});
+  CLI::App& command = add_command(root,
+                                  {"results",
+                                   "Fetch what the frames of a job left in $TRANCHE_OUTPUT",
+                                   "tranche results job_00007K -d frames/\n"
+                                   "tranche results job_00007K --list\n"
+                                   "tranche results job_00007K --join out.mp4"});
   command.add_option("job", options->job, "Id, as `ps` shows it")->required();
   command.add_option("-d,--directory", options->folder, "Where they go")->type_name("DIR");
   command.add_flag("--list", options->list, "Only say what there is");
-  command.callback([options, &program] { gather(program.session(), *options); });
+  command.add_option("--join", options->join, "Join the pieces of a clip into this file")->type_name("FILE");
+  command.callback([options, &program] {
+    if (options->join.empty()) return gather(program.session(), *options);
+    const ScratchFolder pieces;
+    options->folder = pieces.path().string();
+    gather(program.session(), *options);
+    join_video(pieces.path(), options->join);
+    program.session().say("wrote " + options->join);
+  });
 }
 
 }  // namespace tranche::cli

@@ -8,8 +8,10 @@
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
 #include "cli/job_table.hpp"
+#include "cli/recurring.hpp"
 #include "cli/run_options.hpp"
 #include "cli/terminal.hpp"
+#include "cli/video_input.hpp"
 #include "cli/workdir_upload.hpp"
 #include "wire/api_job.hpp"
 #include "wire/sbatch.hpp"
@@ -27,6 +29,8 @@ struct Options {
   std::string owner{};
   bool dry_run = false;
   std::vector<std::string> wait{};  // Empty text: for ever.
+  std::string every{}, zone{}, until{};
+  VideoOptions video{};
 };
 
 Instant now() {
@@ -146,6 +150,24 @@ void take_script(RunOptions& options, std::optional<std::string>& file) {
   file = std::move(text);
 }
 
+// Set up to run again and again, instead of once.
+void run_again_and_again(Session& session,
+                         const Options& options,
+                         const std::string& owner,
+                         wire::JobSpec job) {
+  if (job.name.empty())
+    throw usage_failure("a job that runs again and again needs a name", "give --name nightly");
+  wire::RecurringSpec spec{.name = job.name,
+                           .every = options.every,
+                           .zone = options.zone,
+                           .until = options.until,
+                           .job = std::move(job)};
+  const std::string path = owner.empty() ? "/v1/recurring" : "/v1/recurring?owner=" + path_segment(owner);
+  const auto answer =
+      session.ask<wire::RecurringView>({.method = "PUT", .path = path, .body = wire::to_json(spec)});
+  print_recurring(session, answer.body, {answer.value});
+}
+
 void run(Session& session, Options options) {
   std::optional<std::string> file;
   if (!options.job.file.empty()) file = read_file_or_stdin(options.job.file);
@@ -166,7 +188,10 @@ void run(Session& session, Options options) {
   const std::string owner = options.owner.empty() ? session.target().subscriber : options.owner;
   if (options.dry_run) add("dry_run=true");
   if (!owner.empty()) add("owner=" + path_segment(owner));
+  std::optional<ScratchFolder> pieces;
+  if (!options.video.input.empty()) cut_video(options.video, pieces.emplace().path(), job);
   if (!job.workdir.empty()) job.workdir = upload_workdir(session, job.workdir, owner);
+  if (!options.every.empty()) return run_again_and_again(session, options, owner, std::move(job));
   const Call submit{.method = "POST", .path = path, .body = wire::to_json(job)};
   if (options.dry_run) return show_plan(session, session.ask<JobPlan>(submit));
 
@@ -233,6 +258,26 @@ void add_submit_options(CLI::App& command, const std::shared_ptr<Options>& optio
   add_job_options(command, options->job);
   command.add_option("--owner", options->owner, "Submit for this party; else --subscriber, else yourself")
       ->type_name("PARTY");
+  auto* input = command.add_option(
+      "--input", options->video.input, "Clip: cut, worked on in pieces, joined by `results --join`");
+  input->type_name("FILE");
+  command.add_option("--segment", options->video.segment, "Length of a piece: 10s, or with --by frames 250")
+      ->type_name("LENGTH")
+      ->capture_default_str()
+      ->needs(input);
+  command.add_option("--by", options->video.by, "What --segment counts: seconds or frames")
+      ->type_name("UNIT")
+      ->capture_default_str()
+      ->needs(input);
+  auto* every = command.add_option(
+      "--every", options->every, "Again and again: \"weekdays 22:00\", \"day 03:30\", \"mon,thu 06:00\"");
+  every->type_name("WHEN");
+  command.add_option("--tz", options->zone, "Zone of --every, such as Europe/Madrid; else the owner's")
+      ->type_name("ZONE")
+      ->needs(every);
+  command.add_option("--until", options->until, "Last date of --every; else a year")
+      ->type_name("DATE")
+      ->needs(every);
   command.add_flag("--dry-run", options->dry_run, "Say what would become of it; submit nothing");
   command
       .add_option("--wait", options->wait, "Stay until it ends, at most so long; exit code as the job ended")
@@ -272,7 +317,9 @@ void add_run_command(CLI::App& root, Program& program) {
                    "tranche run --gpus H100:0.5 --dry-run -- python train.py\n"
                    "tranche run --gpus H100 --wait=2h -- ./render.sh && echo done\n"
                    "tranche run --kind render --frames 1-240 --gpus 10GB -- povray scene.ini +K{frame}\n"
-                   "tranche run --after job_00007K -- ./publish.sh"});
+                   "tranche run --kind video --input clip.mp4 -- ffmpeg -i {input} -vf hflip {output}\n"
+                   "tranche run --after job_00007K -- ./publish.sh\n"
+                   "tranche run --name nightly --every \"weekdays 22:00\" --tz Europe/Madrid -- ./train.sh"});
   command
       .add_option("-f,--file", options->job.file, "Job file in YAML or JSON; '-' is stdin. Flags go on top")
       ->type_name("FILE");

@@ -7,6 +7,7 @@
 #include "cli/exec_session.hpp"
 #include "cli/fleet_commands.hpp"
 #include "cli/human.hpp"
+#include "cli/interactive_job.hpp"
 #include "wire/api_job.hpp"
 #include "wire/api_volume.hpp"
 #include "wire/job_spec.hpp"
@@ -178,7 +179,6 @@ void attach(Session& session,
             const std::string& time) {
   const auto colon = volume.find(':');
   wire::JobSpec job;
-  job.kind = wire::WorkloadKind::kInteractive;
   job.name = "attach " + volume.substr(0, colon);
   job.volumes.push_back({.name = volume.substr(0, colon), .path = "/volume"});
   if (colon != std::string::npos) {
@@ -189,28 +189,9 @@ void attach(Session& session,
   const auto limit = parse_duration(time);
   if (!limit) throw usage_failure("--time takes a duration such as 1h");
   job.limits.time = *limit;
-  if (words.empty()) words = {"/bin/sh"};
-  const auto made =
-      session.ask<wire::JobView>({.method = "POST", .path = "/v1/jobs", .body = wire::to_json(job)});
-  const std::string id = text(made.value.id);
-  const std::string path = "/v1/jobs/" + path_segment(id);
-  session.say("attached as " + id + " at " + job.volumes.front().path);
-  wire::ExecEnd end{.exit_code = 255, .message = id + " ended before the command could start"};
-  for (auto pause = std::chrono::milliseconds(20);;
-       pause = std::min(pause * 3 / 2, std::chrono::milliseconds(1000))) {
-    const auto now = session.get<wire::JobDetail>(path, Explain::kPreparation);
-    if (wire::is_over(now.value.job.state)) {
-      if (!now.value.message.empty()) end.message = now.value.message;
-      break;
-    }
-    if (now.value.job.state == wire::JobState::kRunning) {
-      end = run_in_job(session, id, words);
-      break;
-    }
-    std::this_thread::sleep_for(pause);
-  }
-  static_cast<void>(session.try_call({.method = "POST", .path = path + "/stop"}));
-  end_with(end);
+  const std::string place = job.volumes.front().path;
+  end_with(run_interactively(
+      session, {.job = std::move(job), .command = std::move(words)}, " has the volume at " + place));
 }
 
 void add_attach(CLI::App& group, Program& program) {

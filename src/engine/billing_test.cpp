@@ -316,5 +316,40 @@ TEST_CASE("billing: a seller whose node dies stops earning, and goes on when it 
   CHECK(over.refunded.micros == over.value.micros / 4);  // Half an hour of two.
 }
 
+TEST_CASE("billing: units are charged once, with the lease, also when steps are done again") {
+  Billed world(Money{}, units(100));
+  PriceList list{.name = "list", .rules = {{.name = "all", .gpu_hour = units(0)}}};
+  list.rules.front().per_million["steps"] = units(1'000'000);  // One unit of money a step.
+  REQUIRE(world.run(SetPriceList{list}, world.root));
+  Ask ask = gpus(1);
+  ask.labels = {{"team", "nlp"}};
+  const LeaseId lease = world.start(ask);
+  const auto steps = [&](std::int64_t done) {
+    NoteProgress note{.node = world.machine, .sequence = world.state.nodes.at(world.machine).received + 1};
+    note.report = {.lease = lease, .epoch = world.state.leases.at(lease).epoch};
+    note.report.unit = WorkUnit::kStep;
+    note.report.done = done;
+    REQUIRE(world.run(note));
+  };
+  const Instant began = world.clock;
+  steps(3);
+  steps(2);  // Begun again from a checkpoint.
+  steps(5);
+  world.clock += seconds(10);
+  REQUIRE(world.meter(lease, began));
+  CHECK(world.credit() == units(95));
+  world.clock += seconds(10);
+  REQUIRE(world.meter(lease, world.clock - seconds(10)));
+  CHECK(world.credit() == units(95));
+  CHECK(world.state.work.unsettled.empty());
+  const auto by_tag = cost_report(
+      world.state, world.acme, wire::CostBy::kTag, began - hours(48), world.clock + hours(1), "team");
+  REQUIRE(by_tag.items.size() == 1);
+  CHECK(by_tag.items.front().what == "nlp");
+  CHECK(by_tag.items.front().units.at("steps") == 5);
+  CHECK(by_tag.items.front().cost == units(5));
+  CHECK(months_charged(world.state, world.acme).size() == 1);
+}
+
 }  // namespace
 }  // namespace tranche::engine

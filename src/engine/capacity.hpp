@@ -40,6 +40,7 @@ struct WaitingKey {
   std::int32_t tier = 0;  // 100 - priority.
   PartyId tenant{};
   policy::KindIndex kind = 0;
+  bool has_deadline = false;  // Such jobs are not taken in the order of submission.
   auto operator<=>(const WaitingKey&) const = default;
 };
 

@@ -6,7 +6,10 @@
 namespace tranche::engine {
 
 void Capacity::enqueue(const State& state, const Job& job) {
-  WaitingKey key{.tier = 100 - job.ask.priority, .tenant = tenant_of(state, job.owner), .kind = kNoKind};
+  WaitingKey key{.tier = 100 - job.ask.priority,
+                 .tenant = tenant_of(state, job.owner),
+                 .kind = kNoKind,
+                 .has_deadline = job.ask.deadline != Instant{}};
   if (const auto shape = shape_of(job.ask, trust_group(state, key.tenant))) {
     key.kind = placer_.kind(*shape);
     placer_.arrived(key.kind);

@@ -2,6 +2,7 @@
 #include "engine/cost.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "base/text.hpp"
 #include "engine/spend.hpp"
@@ -24,7 +25,24 @@ std::string ancestor(const State& state, PartyId party, PartyKind kind) {
   return path_of(state, party);
 }
 
-std::string label(const State& state, const CostLine& line, wire::CostBy by) {
+// One label, or all of them: either way every line counts once.
+std::string tag_text(const CostLine& line, const std::string& tag) {
+  if (!tag.empty()) {
+    const auto found = line.labels.find(tag);
+    return found == line.labels.end() ? "(none)" : found->second;
+  }
+  std::string out;
+  for (const auto& [name, value] : line.labels) out += (out.empty() ? "" : ", ") + name + "=" + value;
+  return out.empty() ? "(none)" : out;
+}
+
+std::string units_text(const CostLine& line) {
+  std::string out;
+  for (const auto& [unit, count] : line.units) out += (out.empty() ? "" : ", ") + unit;
+  return out.empty() ? "(none)" : out;
+}
+
+std::string label(const State& state, const CostLine& line, wire::CostBy by, const std::string& tag) {
   switch (by) {
     case wire::CostBy::kTenant:
       return ancestor(state, line.key.party, PartyKind::kTenant);
@@ -38,6 +56,10 @@ std::string label(const State& state, const CostLine& line, wire::CostBy by) {
       return line.key.job == JobId{} ? "exchange" : line.model;
     case wire::CostBy::kKind:
       return line.key.job == JobId{} ? "exchange" : std::string(wire::name_of(line.workload));
+    case wire::CostBy::kTag:
+      return tag_text(line, tag);
+    case wire::CostBy::kUnit:
+      return units_text(line);
     case wire::CostBy::kDay:
       return instant_text(line.key.day).substr(0, 10);
   }
@@ -61,7 +83,8 @@ Money forecast(Money total, Instant from, Instant to, Instant now) {
 
 }  // namespace
 
-wire::CostReport cost_report(const State& state, PartyId party, wire::CostBy by, Instant from, Instant to) {
+wire::CostReport cost_report(
+    const State& state, PartyId party, wire::CostBy by, Instant from, Instant to, const std::string& tag) {
   wire::CostReport report{
       .party = path_of(state, party), .currency = state.settings.currency, .from = from, .to = to};
   std::map<std::string, wire::CostRow> rows;
@@ -69,7 +92,7 @@ wire::CostReport cost_report(const State& state, PartyId party, wire::CostBy by,
   for (auto at = state.costs.lower_bound(CostKey{from, {}, {}}); at != end; ++at) {
     const CostLine& line = at->second;
     if (!is_at_or_below(state, line.key.party, party)) continue;
-    wire::CostRow& row = rows[label(state, line, by)];
+    wire::CostRow& row = rows[label(state, line, by, tag)];
     add_line(row, line);
     report.total.micros += line.amount.micros - line.credited.micros;
   }
@@ -97,10 +120,17 @@ std::int64_t round_to_cents(std::int64_t micros) {
   return (down / kCent) % 2 == 0 ? down : down + kCent;
 }
 
+std::vector<Instant> months_charged(const State& state, PartyId party) {
+  std::set<Instant, std::greater<>> months;
+  for (const auto& [key, line] : state.costs)
+    if (is_at_or_below(state, key.party, party)) months.insert(month_of(key.day));
+  return {months.begin(), months.end()};
+}
+
 wire::InvoiceView invoice(const State& state, PartyId party, Instant from, Instant to) {
   const Party* customer = state.party(party);
   wire::InvoiceView out{
-      .id = text(party) + "-" + instant_text(from).substr(0, 7),
+      .id = text(party) + "-" + instant_text(from + (to - from) / 2).substr(0, 7),
       .party = path_of(state, party),
       .currency = state.settings.currency,
       .time_zone = customer == nullptr || customer->time_zone.empty() ? "UTC" : customer->time_zone,

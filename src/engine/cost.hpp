@@ -8,8 +8,10 @@ namespace tranche::engine {
 
 // Costs at and below a party, of the days from `from` until before `to`.
 [[nodiscard]] wire::CostReport cost_report(
-    const State&, PartyId party, wire::CostBy by, Instant from, Instant to);
+    const State&, PartyId party, wire::CostBy by, Instant from, Instant to, const std::string& tag = {});
 
+// Months with a line on the party's invoice, newest first.
+[[nodiscard]] std::vector<Instant> months_charged(const State&, PartyId party);
 // Lines round half to even to whole cents; the total is their sum, and what that is above the exact sum is
 // shown beside it.
 [[nodiscard]] wire::InvoiceView invoice(const State&, PartyId party, Instant from, Instant to);

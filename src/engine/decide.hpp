@@ -56,6 +56,8 @@ Decision decide(const State&, const Envelope&, const Actor&, const RemoveVolume&
 // Workloads.
 Decision decide(const State&, const Envelope&, const Actor&, const SetService&);
 Decision decide(const State&, const Envelope&, const Actor&, const RemoveService&);
+Decision decide(const State&, const Envelope&, const Actor&, const SetRecurring&);
+Decision decide(const State&, const Envelope&, const Actor&, const RemoveRecurring&);
 
 // These come from the platform itself and need no actor.
 Decision decide(const State&, const Envelope&, const Found&);
@@ -157,6 +159,9 @@ void apply(State&, const Envelope&, const ChunkFormed&);
 void apply(State&, const Envelope&, const JobWaits&);
 void apply(State&, const Envelope&, const JobReleased&);
 void apply(State&, const Envelope&, const ServiceSet&);
+void apply(State&, const Envelope&, const RecurringSet&);
+void apply(State&, const Envelope&, const RecurringRemoved&);
+void apply(State&, const Envelope&, const RecurringRan&);
 void apply(State&, const Envelope&, const ServiceRemoved&);
 void apply(State&, const Envelope&, const ReplicaAdded&);
 void apply(State&, const Envelope&, const ReplicaRetired&);
@@ -165,6 +170,7 @@ void apply(State&, const Envelope&, const ServiceUsed&);
 // Chunks to form, groups to end, waiters to release: at most one new job a decision, because admission counts
 // what the state holds. Empty: nothing is due.
 Events advance_workloads(const State&, const Envelope&);
+Events run_recurring(const State&, const Envelope&, const RecurringJob&);
 // Of a job that is being stopped: also its chunks.
 void append_stop(const State&, const Job&, Events&);
 

@@ -88,7 +88,9 @@ namespace tranche::engine {
   X(RemoveService, "service.remove") \
   X(AddReplica, "replica.add") \
   X(RetireReplica, "replica.retire") \
-  X(CountRequests, "service.count")
+  X(CountRequests, "service.count") \
+  X(SetRecurring, "recurring.set") \
+  X(RemoveRecurring, "recurring.remove")
 
 // Each event beside its number. Numbers are written to disk: never change or reuse one. On disk an event is its
 // number, then its described fields; fields are only ever appended, with a default.
@@ -169,7 +171,10 @@ namespace tranche::engine {
   X(ReplicaRetired, 52) \
   X(ServiceUsed, 53) \
   X(ChunkFormed, 54) \
-  X(ProgressNoted, 55)
+  X(ProgressNoted, 55) \
+  X(RecurringSet, 56) \
+  X(RecurringRemoved, 57) \
+  X(RecurringRan, 58)
 // clang-format on
 
 // A variant of so many alternatives is slow to compile wherever it is copied or destroyed, and almost every

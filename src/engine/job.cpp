@@ -6,6 +6,7 @@
 #include "engine/admission.hpp"
 #include "engine/attempt.hpp"
 #include "engine/decide.hpp"
+#include "engine/submit.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -15,7 +16,7 @@ constexpr std::uint32_t kInstancesMax = 100'000;
 constexpr std::int64_t kVramMax = 1'000'000'000'000'000 / kInstancesMax * 100;
 constexpr Duration kTimeMax = std::chrono::hours(24 * 365);
 
-std::optional<Refusal> ask_problem(const State& state, const Ask& ask) {
+std::optional<Refusal> ask_problem(const State& state, const Ask& ask, Instant now) {
   const auto invalid = [](std::string rule, std::string message, std::string fix) {
     return Refusal{.reason = Reason::kInvalid,
                    .rule = std::move(rule),
@@ -35,6 +36,8 @@ std::optional<Refusal> ask_problem(const State& state, const Ask& ask) {
     return invalid("priority", "priorities are 0 to 100", "give a number from 0 to 100");
   if (ask.spend < Money{})
     return invalid("spend", "a spend limit cannot be negative", "give a positive amount");
+  if (ask.deadline != Instant{} && ask.deadline <= now)
+    return invalid("deadline", "the deadline has passed already", "give one in the future");
   if (!ask.sku.empty() && !state.skus.contains(ask.sku)) {
     return invalid("sku", "there is no SKU '" + ask.sku + "'", "tranche sku list shows what there is");
   }
@@ -97,8 +100,8 @@ std::optional<Refusal> after_problem(const State& state,
 
 }  // namespace
 
-Decision decide(const State& state, const Envelope& envelope, const Actor& actor, const SubmitJob& command) {
-  const PartyId owner = command.owner == PartyId{} ? actor.party : command.owner;
+Decision submission(
+    const State& state, const Envelope& envelope, const Actor& actor, PartyId owner, const SubmitJob& job) {
   if (auto refusal = check_access(state, actor, Action::kSubmitJob, owner)) return refuse(*refusal);
   if (owner.kind() != PartyKind::kUser && owner.kind() != PartyKind::kService) {
     return refuse(Refusal{.reason = Reason::kInvalid,
@@ -106,45 +109,57 @@ Decision decide(const State& state, const Envelope& envelope, const Actor& actor
                           .message = "a job belongs to a user or a service account",
                           .fix = "name a user, or leave the owner out"});
   }
-  if (auto refusal = ask_problem(state, command.ask)) return refuse(*refusal);
-  if (auto refusal = label_problem(state, owner, command.ask)) return refuse(*refusal);
-  const VolumeWish wish{command.ask.volumes, command.ask.nodes, command.ask.simulated};
+  if (auto refusal = ask_problem(state, job.ask, envelope.at)) return refuse(*refusal);
+  if (auto refusal = label_problem(state, owner, job.ask)) return refuse(*refusal);
+  const VolumeWish wish{job.ask.volumes, job.ask.nodes, job.ask.simulated};
   if (auto refusal = volume_problem(state, owner, wish)) return refuse(*refusal);
-  if (auto refusal = units_problem(command)) return refuse(*refusal);
-  if (auto refusal = after_problem(state, actor, command.after)) return refuse(*refusal);
-  auto admitted = admit(state, owner, command.ask, envelope.at);
+  if (auto refusal = units_problem(job)) return refuse(*refusal);
+  return submission_events(state, envelope, owner, job);
+}
+
+Decision submission_events(const State& state,
+                           const Envelope& envelope,
+                           PartyId owner,
+                           const SubmitJob& job) {
+  auto admitted = admit(state, owner, job.ask, envelope.at);
   if (!admitted) return refuse(admitted.error());
-  const bool is_group = command.unit != wire::WorkUnit::kNone;
+  const bool is_group = job.unit != wire::WorkUnit::kNone;
   if (is_group) {  // Its chunks are admitted one by one; the parent itself takes nothing.
-    admitted = admit(state, owner, parent_ask(command.ask), envelope.at);
+    admitted = admit(state, owner, parent_ask(job.ask), envelope.at);
     if (!admitted) return refuse(admitted.error());
   }
   Events events;
   events.reserve(1);
-  auto& event = std::get<JobSubmitted>(
-      events.emplace_back(JobSubmitted{.id = {state.next_job},
-                                       .owner = owner,
-                                       .admission = admitted->admission,
-                                       .hold = admitted->hold,
-                                       .name = command.name,
-                                       .ask = is_group ? parent_ask(command.ask) : command.ask,
-                                       .spec = command.spec}));
+  auto& event = std::get<JobSubmitted>(events.emplace_back(JobSubmitted{.id = {state.next_job},
+                                                                        .owner = owner,
+                                                                        .admission = admitted->admission,
+                                                                        .hold = admitted->hold,
+                                                                        .name = job.name,
+                                                                        .ask = job.ask,
+                                                                        .spec = job.spec}));
+  if (is_group) event.ask = parent_ask(job.ask);
   event.ask.time = admitted->time;
-  const JobId id = event.id;
-  if (is_group) {
-    events.push_back(GroupFormed{.id = id,
-                                 .owner = owner,
-                                 .unit = command.unit,
-                                 .range = command.units,
-                                 .chunk = command.chunk,
-                                 .tries = command.unit_tries,
-                                 .ask = command.ask});
-  }
-  JobWaits waits{.id = id, .owner = owner};
+  if (!is_group) return events;
+  events.push_back(GroupFormed{.id = {state.next_job},
+                               .owner = owner,
+                               .unit = job.unit,
+                               .range = job.units,
+                               .chunk = job.chunk,
+                               .tries = job.unit_tries,
+                               .ask = job.ask});
+  return events;
+}
+
+Decision decide(const State& state, const Envelope& envelope, const Actor& actor, const SubmitJob& command) {
+  const PartyId owner = command.owner == PartyId{} ? actor.party : command.owner;
+  if (auto refusal = after_problem(state, actor, command.after)) return refuse(*refusal);
+  Decision made = submission(state, envelope, actor, owner, command);
+  if (!made) return made;
+  JobWaits waits{.id = {state.next_job}, .owner = owner};
   for (const After& after : command.after)
     if (!is_over(state.jobs.at(after.job).state)) waits.after.push_back(after);
-  if (!waits.after.empty()) events.push_back(std::move(waits));
-  return events;
+  if (!waits.after.empty()) made->push_back(std::move(waits));
+  return made;
 }
 
 void apply(State& state, const Envelope& envelope, const JobSubmitted& event) {

@@ -12,6 +12,8 @@ constexpr std::uint32_t kAtLeastAtOnce = 4;
 constexpr std::uint32_t kAtMostAtOnce = 256;
 constexpr std::int64_t kWorthALease = 2'000'000;  // Microseconds of work against a sandbox's start.
 constexpr std::size_t kFailuresNamed = 5;
+constexpr Duration kStragglesAtLeast = std::chrono::seconds(5);
+constexpr int kStragglesTimes = 3;  // Times as long as a unit takes on average.
 
 std::vector<UnitFailure>::iterator failure_of(JobGroup& group, std::int64_t unit) {
   return std::lower_bound(
@@ -45,6 +47,20 @@ void charge(JobGroup& group, std::int64_t unit, JobId chunk, std::int32_t exit_c
   if (at->tries < group.tries) return wire::add_unit(group.waiting, unit);
   at->given_up = true;
   ++group.given_up;
+}
+
+bool held_by_another(const JobGroup& group, JobId job, std::int64_t unit) {
+  return std::any_of(group.chunks.begin(), group.chunks.end(), [&](const Chunk& one) {
+    return one.job != job && wire::contains(one.left, unit);
+  });
+}
+
+// A unit that went well: whoever else was at it need not go on. A chunk without units and without a time is
+// needless.
+void settle(JobGroup& group, std::int64_t unit) {
+  ++group.done;
+  for (Chunk& chunk : group.chunks)
+    if (wire::remove_unit(chunk.left, unit) && chunk.left.empty()) chunk.at = {};
 }
 
 std::int64_t chunk_size(const JobGroup& group, std::uint32_t running) {
@@ -94,13 +110,43 @@ std::size_t chunks_at_once(std::uint32_t running) {
   return std::clamp(2 * running + 2, kAtLeastAtOnce, kAtMostAtOnce);
 }
 
+Straggler find_straggler(const JobGroup& group, Instant now) {
+  Straggler found;
+  if (group.done == 0 || !group.waiting.empty()) return found;
+  const Duration usual(group.busy_microseconds / group.done);
+  const Duration patience = std::max(kStragglesAtLeast, kStragglesTimes * usual);
+  for (const Chunk& chunk : group.chunks) {
+    const bool has_copy = std::any_of(group.chunks.begin(), group.chunks.end(), [&](const Chunk& other) {
+      return other.copy_of == chunk.job;
+    });
+    if (chunk.at == Instant{} || chunk.copy_of != JobId{} || has_copy || chunk.left.empty()) continue;
+    if (chunk.at + patience <= now) {
+      if (found.chunk == nullptr || chunk.at < found.chunk->at) found.chunk = &chunk;
+    } else if (found.look == Instant{} || chunk.at + patience < found.look) {
+      found.look = chunk.at + patience;
+    }
+  }
+  return found;
+}
+
+std::vector<JobId> needless_chunks(const JobGroup& group) {
+  std::vector<JobId> jobs;
+  for (const Chunk& chunk : group.chunks)
+    if (chunk.left.empty() && chunk.at == Instant{}) jobs.push_back(chunk.job);
+  return jobs;
+}
+
 void take_verdict(JobGroup& group, JobId job, const wire::UnitVerdict& verdict, Instant at) {
   Chunk* chunk = find_chunk(group, job);
   if (chunk == nullptr || !wire::remove_unit(chunk->left, verdict.unit)) return;
   chunk->told = true;
+  chunk->at = at;
   group.at = at;
-  if (!verdict.good) return charge(group, verdict.unit, job, verdict.exit_code, 1);
-  ++group.done;
+  if (!verdict.good) {
+    if (!held_by_another(group, job, verdict.unit)) charge(group, verdict.unit, job, verdict.exit_code, 1);
+    return;
+  }
+  settle(group, verdict.unit);
   group.busy_microseconds += std::max<std::int64_t>(0, verdict.microseconds);
 }
 
@@ -114,11 +160,15 @@ void end_chunk(JobGroup& group, JobId job, JobState how, std::int32_t exit_code,
   group.chunks.erase(found);
   group.past.push_back(job);
   group.at = at;
+  Chunk* copied = find_chunk(group, chunk.copy_of);
+  if (copied != nullptr && !copied->left.empty()) copied->at = at;  // Before another try at it begins.
   bool first = true;
   for (const UnitRange& range : chunk.left) {
     for (std::int64_t unit = range.first; unit <= range.last; ++unit) {
       if (how == JobState::kSucceeded) {
-        ++group.done;  // The loop ends well only when every unit did.
+        settle(group, unit);  // The loop ends well only when every unit did.
+      } else if (held_by_another(group, job, unit)) {
+        continue;
       } else if (how == JobState::kStopped) {
         charge(group, unit, job, exit_code, group.tries);
       } else if (first || !chunk.told) {

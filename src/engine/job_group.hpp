@@ -28,8 +28,10 @@ struct Chunk {
   JobId job{};
   UnitSet left{};     // Without a verdict.
   bool told = false;  // Some unit of it has a verdict.
+  Instant at{};       // Of its last verdict, or when it began to run.
+  JobId copy_of{};    // A second try at what a straggler is at; whoever is first counts.
 };
-BOOST_DESCRIBE_STRUCT(Chunk, (), (job, left, told))
+BOOST_DESCRIBE_STRUCT(Chunk, (), (job, left, told, at, copy_of))
 
 struct JobGroup {
   JobId id{};
@@ -87,8 +89,9 @@ struct ChunkFormed {
   JobId job{};
   PartyId owner{};
   UnitSet units{};
+  JobId copy_of{};
 };
-BOOST_DESCRIBE_STRUCT(ChunkFormed, (), (group, job, owner, units))
+BOOST_DESCRIBE_STRUCT(ChunkFormed, (), (group, job, owner, units, copy_of))
 
 // What the submission of such a job must say; pure.
 [[nodiscard]] Ask parent_ask(const Ask& chunk_ask);
@@ -97,6 +100,16 @@ BOOST_DESCRIBE_STRUCT(ChunkFormed, (), (group, job, owner, units))
 [[nodiscard]] UnitSet next_chunk(const JobGroup& group, std::uint32_t running);
 // How many chunks may wait and run at once, so that whoever becomes free finds the next.
 [[nodiscard]] std::size_t chunks_at_once(std::uint32_t running);
+
+// A chunk is a straggler when its unit has taken so long that another try would most likely be faster, and
+// has no copy yet. `look`: the next time at which one may have become it.
+struct Straggler {
+  const Chunk* chunk = nullptr;
+  Instant look{};
+};
+[[nodiscard]] Straggler find_straggler(const JobGroup& group, Instant now);
+// Chunks whose units were all settled by their copies, or as copies by those they copied.
+[[nodiscard]] std::vector<JobId> needless_chunks(const JobGroup& group);
 
 void take_verdict(JobGroup& group, JobId chunk, const wire::UnitVerdict& verdict, Instant at);
 void end_chunk(JobGroup& group, JobId chunk, JobState how, std::int32_t exit_code, Instant at);

@@ -131,7 +131,8 @@ void append_charge(
   const Instant from = std::max(record.from, meter.metered_to);
   const Instant to = std::max(from, std::min({record.to, now, from + kMeterMost}));
   const std::int64_t used = from < to ? std::max<std::int64_t>(record.device_nanoseconds, 0) : 0;
-  Priced priced = price_interval(state, meter, from, to, used, record.units);
+  const UnitCounts units = unsettled_units(state, record);
+  Priced priced = price_interval(state, meter, from, to, used, units);
   const Money more = pledges.room(meter.account, meter.plan.party, meter.plan.job);
   const bool covered = priced.amount.micros <= meter.held.micros + more.micros;
   if (!covered) priced.amount = {meter.held.micros + more.micros};
@@ -156,7 +157,7 @@ void append_charge(
                               .allocated = meter.plan.milli * (to - from).count(),
                               .used = used,
                               .vram_byte_seconds = record.vram_byte_seconds,
-                              .units = record.units,
+                              .units = units,
                               .rule = priced.rule,
                               .amount = priced.amount,
                               .remainder = covered ? priced.remainder : 0,
@@ -182,8 +183,8 @@ void apply(State& state, const Envelope& envelope, const Charged& event) {
   const std::int64_t more = event.held.micros - meter.held.micros;
   const Money drawn = draw_admission_hold(state, event.job, {more + event.amount.micros});
   reserve_spend(state, event.party, {more - drawn.micros});
-  if (const auto job = state.jobs.find(event.job); job != state.jobs.end())
-    job->second.charged.micros += event.amount.micros;
+  const auto job = state.jobs.find(event.job);
+  if (job != state.jobs.end()) job->second.charged.micros += event.amount.micros;
   add_spent(state, event.party, event.amount, envelope.at);
   meter.epoch = event.epoch;
   meter.sequence = event.sequence;
@@ -200,6 +201,8 @@ void apply(State& state, const Envelope& envelope, const Charged& event) {
   line.allocated += event.allocated / 1000;
   line.used += event.used / 1000;
   for (const auto& [unit, count] : event.units) line.units[unit] += count;
+  if (job != state.jobs.end() && line.labels.empty()) line.labels = job->second.ask.labels;
+  settle_units(state, event.job, event.units);
 }
 
 Decision decide(const State& state, const Envelope&, const CloseMeter& command) {

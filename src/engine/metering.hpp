@@ -170,7 +170,8 @@ struct CostLine {
   std::int64_t allocated = 0;  // Thousandths times milliseconds.
   std::int64_t used = 0;       // Microseconds of a device, which is the same unit.
   std::map<std::string, std::int64_t> units{};
+  std::map<std::string, std::string> labels{};  // Of the job.
 };
-BOOST_DESCRIBE_STRUCT(CostLine, (), (key, model, workload, amount, credited, allocated, used, units))
+BOOST_DESCRIBE_STRUCT(CostLine, (), (key, model, workload, amount, credited, allocated, used, units, labels))
 
 }  // namespace tranche::engine

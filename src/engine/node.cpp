@@ -68,6 +68,19 @@ std::optional<Refusal> change_problem(const State& state, const Actor& actor, co
                  .fix = "ask its capacity owner"};
 }
 
+// Nobody knows what became of them: they are tested again before anybody gets them. What was out of service
+// for a reason of its own stays there.
+void append_lost_devices(const State& state, const Node& node, Events& events) {
+  for (const DeviceId id : node.devices) {
+    const Device& device = state.devices.at(id);
+    if (device.state == DeviceState::kQuarantined || device.state == DeviceState::kResetting ||
+        device.state == DeviceState::kMaintenance)
+      continue;
+    DeviceSteps(state, device)
+        .advance(policy::LifecycleEvent::kAgentSilent, {.reason = "its node was lost"}, events);
+  }
+}
+
 }  // namespace
 
 Decision decide(const State& state, const Envelope& envelope, const Actor& actor, const AddNode& command) {
@@ -209,6 +222,7 @@ Decision decide(const State& state, const Envelope& envelope, const LoseNode& co
     if (!lease.live()) continue;
     append(events, lease_lost(state, envelope, lease, "node " + node->name + " was lost: " + command.reason));
   }
+  append_lost_devices(state, *node, events);
   return events;
 }
 

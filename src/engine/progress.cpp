@@ -77,12 +77,18 @@ void apply(State& state, const Envelope& envelope, const ProgressNoted& event) {
     JobProgress& progress = state.work.progress[event.job];
     progress.job = event.job;
     advance(progress, event.report, envelope.at);
+    if (progress.done > progress.best) {
+      count_units(state, event.job, units_name(progress.unit), progress.done - progress.best);
+      progress.best = progress.done;
+    }
   }
   const auto parent = state.index.work->group_of.find(event.job);
   if (parent == state.index.work->group_of.end()) return;
   JobGroup& group = state.work.groups.at(parent->second);
+  const std::int64_t before = group.done;
   for (const wire::UnitVerdict& verdict : event.report.verdicts)
     take_verdict(group, event.job, verdict, envelope.at);
+  count_units(state, event.job, units_name(group.unit), group.done - before);
   if (!event.report.verdicts.empty()) state.index.work->groups_due.insert(group.id);
 }
 

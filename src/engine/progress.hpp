@@ -33,11 +33,13 @@ struct JobProgress {
   ProgressPoint from{};
   ProgressPoint next{};
   Instant at{};
+  std::int64_t best =
+      0;  // The furthest it ever was: what is done again after a preemption is not charged again.
 
   // Thousandths of a unit a second; zero: not known yet.
   [[nodiscard]] std::int64_t rate_milli() const;
 };
-BOOST_DESCRIBE_STRUCT(JobProgress, (), (job, lease, unit, done, total, metrics, from, next, at))
+BOOST_DESCRIBE_STRUCT(JobProgress, (), (job, lease, unit, done, total, metrics, from, next, at, best))
 
 // How long `left` units take at this rate; nothing when nobody can say.
 [[nodiscard]] std::optional<Duration> time_for(std::int64_t left, std::int64_t rate_milli);

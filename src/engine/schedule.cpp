@@ -19,15 +19,18 @@ constexpr int kLookAhead = 256;   // So many of a kind are looked at for one tha
 constexpr int kUnfundedMax = 16;  // Jobs of a kind that a pass looks at in vain for want of money.
 constexpr Duration kAgedAfter = std::chrono::hours(48);
 constexpr Instant kFarFuture = Instant::max();
+constexpr Duration kHurryWithin = std::chrono::hours(2);  // Of the latest start that keeps a deadline.
 
 // The place of a waiting job in the one order. Whoever something is being freed for goes first, then who has
-// waited too long; then priority, fair share, and the order of submission.
+// waited too long; then priority, fair share, among a tenant's own jobs those whose deadline is near, and the
+// order of submission.
 struct Turn {
   std::int32_t tier = 0;
   std::int32_t rank = 0;
+  Instant start_by = kFarFuture;
   JobId job{};
   WaitingKey key{};
-  [[nodiscard]] auto order() const { return std::tuple(tier, rank, job); }
+  [[nodiscard]] auto order() const { return std::tuple(tier, rank, start_by, job); }
   bool operator>(const Turn& other) const { return order() > other.order(); }
 };
 constexpr std::int32_t kPromisedTier = -2;
@@ -90,11 +93,19 @@ class Pass {
       Turn turn{.tier = key.tier, .rank = ranks_[key.tenant], .job = *from, .key = key};
       if (envelope_.at - job.submitted >= kAgedAfter) turn.tier = kAgedTier;
       if (promised_.contains(*from)) turn.tier = kPromisedTier;
+      turn.start_by = start_by(job);
       turns_.push(turn);
-      return;
+      // The nearest deadline is anywhere in its queue, so all of it takes part.
+      if (!key.has_deadline || ++looked == kLookAhead) return;
     }
   }
+  [[nodiscard]] Instant start_by(const Job& job) const {
+    if (job.ask.deadline == Instant{}) return kFarFuture;
+    const Instant latest = job.ask.deadline - job.ask.time;
+    return latest - envelope_.at <= kHurryWithin ? latest : kFarFuture;
+  }
   void push_after(const Turn& turn) {
+    if (turn.key.has_deadline) return;
     const auto queue = capacity_.waiting().find(turn.key);
     if (queue != capacity_.waiting().end())
       push_next(turn.key, queue->second.upper_bound(turn.job), queue->second);
@@ -344,9 +355,7 @@ class Pass {
 }  // namespace
 
 bool schedule_due(const State& state, Instant now) {
-  const WorkIndex& work = *state.index.work;
-  return state.index.calendar->due(now) || state.index.capacity->due(now) || !work.groups_due.empty() ||
-         !work.waiters_due.empty();
+  return state.index.calendar->due(now) || state.index.capacity->due(now) || work_due(state, now);
 }
 
 bool within_guarantee(const State& state, PartyId tenant, std::int64_t gpu_milli) {

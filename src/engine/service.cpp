@@ -146,6 +146,14 @@ void apply(State& state, const Envelope&, const ServiceUsed& event) {
   use.failed += event.use.failed;
   use.tokens_in += event.use.tokens_in;
   use.tokens_out += event.use.tokens_out;
+  // They are charged with the lease of a replica that lives; which one makes no difference to the bill.
+  const auto& replicas = found->second.replicas;
+  const auto live =
+      std::find_if(replicas.begin(), replicas.end(), [](const Replica& one) { return !one.retiring; });
+  if (live == replicas.end()) return;
+  count_units(state, live->job, "requests", static_cast<std::int64_t>(event.use.requests));
+  count_units(state, live->job, "tokens_in", static_cast<std::int64_t>(event.use.tokens_in));
+  count_units(state, live->job, "tokens_out", static_cast<std::int64_t>(event.use.tokens_out));
 }
 
 }  // namespace tranche::engine

@@ -31,7 +31,15 @@ inline Events work_samples() {
           ReplicaAdded{key, ana, {11}, "v1"},
           ReplicaRetired{key, ana, {11}},
           ServiceUsed{key, ana, {100, 1, 2000, 3000}},
-          ChunkFormed{{9}, {12}, ana, {{1, 16}, {20, 20}}}};
+          ChunkFormed{{9}, {12}, ana, {{1, 16}, {20, 20}}, {11}},
+          RecurringSet{{acme, "nightly"},
+                       ana,
+                       {ask, "{\"run\":\"train\"}", WorkUnit::kFrame, {1, 8}, 2, 3},
+                       "weekdays 22:00",
+                       "Europe/Madrid",
+                       {Instant(std::chrono::hours(22)), Instant(std::chrono::hours(46))}},
+          RecurringRemoved{{acme, "nightly"}, ana},
+          RecurringRan{{acme, "nightly"}, ana, Instant(std::chrono::hours(22)), {13}, "no quota"}};
 }
 
 }  // namespace tranche::engine

@@ -44,6 +44,8 @@ void encode_workloads(std::string& out, const State& state) {
   write_values(out, work.services);
   wire::detail::write_varint(out, work.doors.size());
   for (const auto& [lease, port] : work.doors) write_record(out, Door{lease, port});
+  write_values(out, work.unsettled);
+  write_values(out, work.recurring);
 }
 
 bool decode_workloads(RecordReader& reader, State& state) {
@@ -55,7 +57,11 @@ bool decode_workloads(RecordReader& reader, State& state) {
          read_each<Dependencies>(reader,
                                  [&](Dependencies one) { work.waits.emplace(one.job, std::move(one)); }) &&
          read_each<Service>(reader, [&](Service one) { work.services.emplace(one.key, std::move(one)); }) &&
-         read_each<Door>(reader, [&](Door one) { work.doors.emplace(one.lease, one.port); });
+         read_each<Door>(reader, [&](Door one) { work.doors.emplace(one.lease, one.port); }) &&
+         read_each<UnsettledUnits>(
+             reader, [&](UnsettledUnits one) { work.unsettled.emplace(one.job, std::move(one)); }) &&
+         read_each<RecurringJob>(reader,
+                                 [&](RecurringJob one) { work.recurring.emplace(one.key, std::move(one)); });
 }
 
 }  // namespace tranche::engine

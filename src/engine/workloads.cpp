@@ -32,17 +32,14 @@ Events end_group(const State& state, const JobGroup& group, const Job& parent) {
   return Events{std::move(ended)};
 }
 
-Events advance_group(const State& state, const Envelope& envelope, const JobGroup& group) {
+Result<Events, Refusal> chunk_events(const State& state,
+                                     const Envelope& envelope,
+                                     const JobGroup& group,
+                                     UnitSet units,
+                                     const Chunk* copied = nullptr) {
   const Job& parent = state.jobs.at(group.id);
-  if (is_over(parent.state) || state.work.waits.contains(group.id)) return {};
-  if (group.chunks.empty() && (group.settled() || parent.stop_requested))
-    return end_group(state, group, parent);
-  if (parent.stop_requested || group.waiting.empty()) return {};
-  const std::uint32_t running = running_chunks(state, group);
-  if (group.chunks.size() >= chunks_at_once(running)) return {};
   const auto admitted = admit(state, group.owner, group.ask, envelope.at);
-  if (!admitted) return {};  // Whatever ends in the tenant brings it here again.
-  UnitSet units = next_chunk(group, running);
+  if (!admitted) return refuse(admitted.error());
   const JobId id{state.next_job};
   JobSubmitted submitted{.id = id,
                          .owner = group.owner,
@@ -53,7 +50,42 @@ Events advance_group(const State& state, const Envelope& envelope, const JobGrou
                          .spec = parent.spec};
   submitted.ask.time = admitted->time;
   submitted.ask.retries = 0;  // Units are tried again one by one, and not whole chunks.
-  return Events{std::move(submitted), ChunkFormed{group.id, id, group.owner, std::move(units)}};
+  if (copied != nullptr) {    // Only with what nobody else wants.
+    submitted.ask.priority = 0;
+    submitted.ask.preemptible = true;
+  }
+  ChunkFormed formed{group.id, id, group.owner, std::move(units), copied == nullptr ? JobId{} : copied->job};
+  return Events{std::move(submitted), std::move(formed)};
+}
+
+// The last units of a group: what takes too long is tried a second time, and what became needless is stopped.
+Events advance_tail(const State& state, const Envelope& envelope, const JobGroup& group) {
+  for (const JobId needless : needless_chunks(group)) {
+    const Job& job = state.jobs.at(needless);
+    if (is_over(job.state) || job.stop_requested) continue;
+    Events events;
+    append_stop(state, job, events);
+    return events;
+  }
+  const Straggler straggler = find_straggler(group, envelope.at);
+  if (straggler.look != Instant{}) state.index.work->looks.emplace(straggler.look, group.id);
+  if (straggler.chunk == nullptr) return {};
+  auto made = chunk_events(state, envelope, group, straggler.chunk->left, straggler.chunk);
+  return made ? std::move(*made) : Events{};
+}
+
+Events advance_group(const State& state, const Envelope& envelope, const JobGroup& group) {
+  const Job& parent = state.jobs.at(group.id);
+  if (is_over(parent.state) || state.work.waits.contains(group.id)) return {};
+  if (group.chunks.empty() && (group.settled() || parent.stop_requested))
+    return end_group(state, group, parent);
+  if (parent.stop_requested) return {};
+  if (group.waiting.empty()) return advance_tail(state, envelope, group);
+  const std::uint32_t running = running_chunks(state, group);
+  if (group.chunks.size() >= chunks_at_once(running)) return {};
+  // Refused: whatever ends in the tenant brings it here again.
+  auto made = chunk_events(state, envelope, group, next_chunk(group, running));
+  return made ? std::move(*made) : Events{};
 }
 
 Events advance_waiter(const State& state, const Dependencies& waits) {
@@ -100,8 +132,21 @@ UnitSet units_left(const State& state, JobId id) {
   return chunk == nullptr ? UnitSet{} : chunk->left;
 }
 
+bool work_due(const State& state, Instant now) {
+  const WorkIndex& index = *state.index.work;
+  return !index.groups_due.empty() || !index.waiters_due.empty() ||
+         (!index.looks.empty() && index.looks.begin()->first <= now) ||
+         (!index.runs.empty() && index.runs.begin()->first <= now);
+}
+
 Events advance_workloads(const State& state, const Envelope& envelope) {
   WorkIndex& index = *state.index.work;
+  while (!index.looks.empty() && index.looks.begin()->first <= envelope.at) {
+    index.groups_due.insert(index.looks.begin()->second);
+    index.looks.erase(index.looks.begin());
+  }
+  if (!index.runs.empty() && index.runs.begin()->first <= envelope.at)
+    return run_recurring(state, envelope, state.work.recurring.at(index.runs.begin()->second));
   while (!index.waiters_due.empty()) {
     const JobId id = *index.waiters_due.begin();
     index.waiters_due.erase(index.waiters_due.begin());
@@ -137,9 +182,11 @@ void apply(State& state, const Envelope&, const ChunkFormed& event) {
   const auto found = state.work.groups.find(event.group);
   if (found == state.work.groups.end()) return;
   JobGroup& group = found->second;
-  for (const UnitRange& range : event.units)
-    for (std::int64_t unit = range.first; unit <= range.last; ++unit) wire::remove_unit(group.waiting, unit);
-  group.chunks.push_back({.job = event.job, .left = event.units});
+  if (event.copy_of == JobId{})
+    for (const UnitRange& range : event.units)
+      for (std::int64_t unit = range.first; unit <= range.last; ++unit)
+        wire::remove_unit(group.waiting, unit);
+  group.chunks.push_back({.job = event.job, .left = event.units, .copy_of = event.copy_of});
   state.index.work->group_of.emplace(event.job, event.group);
   state.index.work->groups_due.insert(event.group);
 }
@@ -165,6 +212,8 @@ void note_job_running(State& state, const Job& job, Instant at) {
   if (parent == state.index.work->group_of.end()) return;
   JobGroup& group = state.work.groups.at(parent->second);
   if (group.first_started == Instant{}) group.first_started = at;
+  for (Chunk& chunk : group.chunks)
+    if (chunk.job == job.id) chunk.at = at;
   Job& whole = state.jobs.at(group.id);
   if (whole.state == JobState::kPending) {
     whole.state = JobState::kRunning;
@@ -197,10 +246,41 @@ void note_job_ended(State& state, const Job& job, Instant at) {
     if (!group.waiting.empty() && tenant_of(state, group.owner) == tenant) index.groups_due.insert(id);
 }
 
+std::string units_name(WorkUnit unit) {
+  return std::string(wire::name_of(unit)) + "s";
+}
+
+void count_units(State& state, JobId job, const std::string& name, std::int64_t count) {
+  if (count <= 0) return;
+  UnsettledUnits& units = state.work.unsettled[job];
+  units.job = job;
+  units.counts[name] += count;
+}
+
+UnitCounts unsettled_units(const State& state, const wire::MeterRecord& record) {
+  UnitCounts units = record.units;
+  const Lease* lease = state.lease(record.lease);
+  if (lease == nullptr || lease->rank != 0) return units;
+  if (const auto more = state.work.unsettled.find(lease->job); more != state.work.unsettled.end())
+    for (const auto& [name, count] : more->second.counts) units[name] += count;
+  return units;
+}
+
+void settle_units(State& state, JobId job, const UnitCounts& charged) {
+  const auto found = state.work.unsettled.find(job);
+  if (found == state.work.unsettled.end() || charged.empty()) return;
+  for (const auto& [name, count] : charged)
+    if (const auto one = found->second.counts.find(name); one != found->second.counts.end())
+      one->second -= count;
+  std::erase_if(found->second.counts, [](const auto& entry) { return entry.second <= 0; });
+  if (found->second.counts.empty()) state.work.unsettled.erase(found);
+}
+
 void forget_work(State& state) {
   const auto gone = [&](const auto& entry) { return !state.jobs.contains(entry.first); };
   std::erase_if(state.work.progress, gone);
   std::erase_if(state.work.groups, gone);
+  std::erase_if(state.work.unsettled, gone);
   std::erase_if(state.index.work->group_of,
                 [&](const auto& entry) { return !state.work.groups.contains(entry.second); });
   for (const auto& [id, group] : state.work.groups)
@@ -218,6 +298,7 @@ void rebuild_work_index(State& state) {
     for (const After& after : waits.after) index.waiters.emplace(after.job, id);
     index.waiters_due.insert(id);
   }
+  rebuild_recurring_index(state);
   for (const auto& [key, service] : state.work.services)
     for (const Replica& replica : service.replicas) index.service_of.emplace(replica.job, key);
 }

@@ -10,9 +10,19 @@
 #include "engine/dependency.hpp"
 #include "engine/job_group.hpp"
 #include "engine/progress.hpp"
+#include "engine/recurring.hpp"
 #include "engine/service.hpp"
+#include "wire/meter.hpp"
 
 namespace tranche::engine {
+
+// What a job has done and was not charged for yet: tokens, steps, frames, requests.
+using UnitCounts = std::map<std::string, std::int64_t>;
+struct UnsettledUnits {
+  JobId job{};
+  UnitCounts counts{};
+};
+BOOST_DESCRIBE_STRUCT(UnsettledUnits, (), (job, counts))
 
 struct Workloads {
   std::map<JobId, JobProgress> progress{};
@@ -20,14 +30,18 @@ struct Workloads {
   std::map<JobId, Dependencies> waits{};
   std::map<ServiceKey, Service> services{};
   std::map<LeaseId, std::uint16_t> doors{};  // Port of the node on which a replica is reached.
+  std::map<JobId, UnsettledUnits> unsettled{};
+  std::map<RecurringKey, RecurringJob> recurring{};
 };
 
 // Derived from the workloads: who belongs to whom, and who may have something to decide.
 struct WorkIndex {
-  std::map<JobId, JobId> group_of{};            // Chunks that have not ended.
-  std::multimap<JobId, JobId> waiters{};        // By what they wait for.
-  std::map<JobId, ServiceKey> service_of{};     // Replicas.
-  std::set<JobId> groups_due{}, waiters_due{};  // Used up by decide(), put back by apply().
+  std::map<JobId, JobId> group_of{};                  // Chunks that have not ended.
+  std::multimap<JobId, JobId> waiters{};              // By what they wait for.
+  std::map<JobId, ServiceKey> service_of{};           // Replicas.
+  std::set<JobId> groups_due{}, waiters_due{};        // Used up by decide(), put back by apply().
+  std::set<std::pair<Instant, JobId>> looks{};        // When to see whether a group has stragglers. Likewise.
+  std::set<std::pair<Instant, RecurringKey>> runs{};  // The next one of each.
 };
 
 struct State;
@@ -38,7 +52,16 @@ struct State;
 [[nodiscard]] UnitSet units_left(const State&, JobId);
 
 void rebuild_work_index(State&);
+void rebuild_recurring_index(State&);
 void forget_work(State&);  // Of jobs that were forgotten.
+
+[[nodiscard]] bool work_due(const State&, Instant now);
+
+[[nodiscard]] std::string units_name(WorkUnit unit);  // "frames"
+void count_units(State&, JobId, const std::string& name, std::int64_t count);
+// With what the job's first lease reports by itself; others report what they measured alone.
+[[nodiscard]] UnitCounts unsettled_units(const State&, const wire::MeterRecord&);
+void settle_units(State&, JobId, const UnitCounts& charged);
 
 // Called where a job or a lease changes.
 void note_job_ended(State&, const Job&, Instant at);

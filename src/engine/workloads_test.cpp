@@ -269,5 +269,91 @@ TEST_CASE("workloads: replicas are admitted like jobs, bounded, and gone when th
   CHECK(farm.state.work.services.empty());
 }
 
+// Two chunks of one frame each on two devices: the first is done, the second takes for ever.
+struct Straggling : Farm {
+  JobId film = render(2, 1);
+  JobId quick = running().front();
+  JobId slow = running().back();
+  Straggling() {
+    REQUIRE(report(lease_of(quick), LeaseState::kRunning));
+    REQUIRE(report(lease_of(slow), LeaseState::kRunning));
+    verdict(quick, state.work.groups.at(film).chunk_of(quick)->left.front().first, true);
+    end(quick, 0);
+  }
+  JobId copy() {
+    clock += std::chrono::seconds(6);
+    schedule();
+    const Chunk& last = group(film).chunks.back();
+    REQUIRE(last.copy_of == slow);
+    return last.job;
+  }
+};
+
+TEST_CASE("workloads: what takes too long is tried a second time with idle capacity, once") {
+  Straggling farm;
+  farm.clock += std::chrono::seconds(4);
+  farm.schedule();
+  CHECK(farm.group(farm.film).chunks.size() == 1);  // Not yet.
+  const JobId copy = farm.copy();
+  CHECK(farm.state.jobs.at(copy).ask.preemptible);
+  CHECK(farm.state.jobs.at(copy).ask.priority == 0);
+  farm.clock += std::chrono::hours(1);
+  farm.schedule();
+  CHECK(farm.group(farm.film).chunks.size() == 2);
+}
+
+TEST_CASE("workloads: whoever is first counts, the other is stopped, and the frame is done once") {
+  Straggling farm;
+  const JobId copy = farm.copy();
+  REQUIRE(farm.report(farm.lease_of(copy), LeaseState::kRunning));
+  farm.verdict(copy, farm.group(farm.film).chunks.back().left.front().first, true);
+  CHECK(farm.group(farm.film).done == 2);
+  farm.end(copy, 0);
+  CHECK(farm.state.jobs.at(farm.slow).stop_requested);
+  REQUIRE(farm.scrub(farm.lease_of(farm.slow)));
+  REQUIRE(farm.report(farm.lease_of(farm.slow), LeaseState::kEnded, EndReason::kStopped));
+  farm.schedule();
+  CHECK(farm.state.jobs.at(farm.film).state == JobState::kSucceeded);
+  CHECK(farm.group(farm.film).done == 2);
+  CHECK(farm.group(farm.film).failures.empty());
+}
+
+TEST_CASE("workloads: a copy that fails costs no try while the first one goes on") {
+  Straggling farm;
+  const JobId copy = farm.copy();
+  REQUIRE(farm.report(farm.lease_of(copy), LeaseState::kRunning));
+  farm.verdict(copy, farm.group(farm.film).chunks.back().left.front().first, false);
+  farm.end(copy, 1);
+  CHECK(farm.group(farm.film).failures.empty());
+  farm.end(farm.slow, 0);
+  CHECK(farm.state.jobs.at(farm.film).state == JobState::kSucceeded);
+}
+
+TEST_CASE("workloads: among a tenant's jobs the nearest deadline starts first") {
+  Farm farm;
+  const auto ask_by = [&](std::chrono::minutes in) {
+    Ask ask = gpus(2);
+    ask.time = std::chrono::minutes(10);
+    ask.deadline = in.count() == 0 ? Instant{} : farm.clock + in;
+    return ask;
+  };
+  const JobId whole = farm.submit(farm.ana, gpus(2));
+  farm.schedule();
+  const JobId plain = farm.submit(farm.ana, ask_by(std::chrono::minutes(0)));
+  const JobId later = farm.submit(farm.ana, ask_by(std::chrono::minutes(90)));
+  const JobId sooner = farm.submit(farm.ana, ask_by(std::chrono::minutes(60)));
+  const JobId next_month = farm.submit(farm.ana, ask_by(std::chrono::hours(24 * 30)));
+  farm.end(whole, 0);
+  for (const JobId expected : {sooner, later, plain, next_month}) {
+    REQUIRE(farm.running() == std::vector{expected});
+    farm.end(expected, 0);
+  }
+  Ask late = gpus(1);
+  late.deadline = farm.clock - std::chrono::minutes(1);
+  const auto refused = farm.run(SubmitJob{.ask = late, .spec = "{}"}, farm.ana);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().rule == "deadline");
+}
+
 }  // namespace
 }  // namespace tranche::engine

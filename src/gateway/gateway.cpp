@@ -8,8 +8,6 @@
 namespace tranche::gateway {
 namespace {
 
-constexpr int kTriesMost = 4;
-
 net::Response problem(int status, std::string_view detail) {
   net::Response response{
       .status = status, .content_type = "application/problem+json", .body = {}, .headers = {}};
@@ -50,8 +48,7 @@ struct Gateway::Flight {
   std::string path;
   PartyId caller{};
   std::optional<net::Reply> reply;
-  std::set<JobId> tried;
-  int tries = 0;
+  Tried tried;
   UsageReader usage;
 };
 
@@ -113,8 +110,7 @@ void Gateway::take_off(std::shared_ptr<Flight> flight) {
 }
 
 void Gateway::fly(const std::shared_ptr<Flight>& flight, const Pick& pick) {
-  ++flight->tries;
-  flight->tried.insert(pick.job);
+  flight->tried.add(pick.job);
   net::ForwardHooks hooks;
   hooks.on_head = [flight, version = pick.version](net::Response& head) {
     flight->usage.watch(head.content_type);
@@ -152,7 +148,7 @@ void Gateway::land(const std::shared_ptr<Flight>& flight,
   // once.
   const bool may_retry =
       end == ForwardEnd::kNotSent || (end == ForwardEnd::kNoAnswer && net::is_retry_safe(*flight->request));
-  if (may_retry && flight->tries < kTriesMost) {
+  if (may_retry && flight->tried.count() < kTriesMost) {
     flight->reply.emplace(std::move(*reply));
     return take_off(flight);
   }

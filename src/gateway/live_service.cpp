@@ -9,6 +9,7 @@ namespace {
 constexpr std::uint32_t kFailuresToOpen = 3;
 constexpr std::chrono::milliseconds kOpenFirst{500}, kOpenMost{30'000};
 constexpr std::size_t kCallersRemembered = 10'000;
+constexpr std::size_t kVersionsMost = 16;  // As a service file may have.
 
 Instant wall() {
   return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
@@ -25,7 +26,9 @@ void LiveService::configure(wire::ServiceSpec spec, PartyId owner, std::uint64_t
   const std::lock_guard lock(mutex_);
   revision_ = revision;
   spec_ = std::move(spec);
+  if (spec_.versions.size() > kVersionsMost) spec_.versions.resize(kVersionsMost);
   owner_ = owner;
+  place_versions();
 }
 
 bool LiveService::is_open() const {
@@ -53,6 +56,7 @@ void LiveService::know(const std::vector<ReplicaFacts>& facts) {
       slots.push_back(std::move(slot));
     }
     slots_ = std::move(slots);
+    place_versions();
     served = serve_waiters();
   }
   for (auto& [granted, pick] : served) granted(std::move(pick));
@@ -89,32 +93,42 @@ bool LiveService::takes(const Slot& slot, Clock::time_point now) const {
 }
 
 // The version by weight, among those that have room; then the less busy of two drawn at random.
-std::optional<Pick> LiveService::pick(const std::set<JobId>& tried) {
+std::optional<Pick> LiveService::pick(const Tried& tried) {
   const auto now = now_();
-  std::uint64_t weight_sum = 0;
-  std::map<std::string_view, std::uint64_t> weights;
-  for (const wire::ServiceVersion& version : spec_.versions) weights[version.name] = version.weight;
-  std::map<std::string_view, std::vector<Slot*>> able;
+  std::array<std::uint32_t, kVersionsMost> able{};
+  const auto fits = [&](const Slot& slot) {
+    return slot.version < spec_.versions.size() && takes(slot, now) && !tried.contains(slot.copy.facts.job);
+  };
+  for (const Slot& slot : slots_)
+    if (fits(slot)) ++able[slot.version];
+  std::uint64_t weights = 0;
+  for (std::size_t i = 0; i < spec_.versions.size(); ++i)
+    weights += able[i] > 0 ? spec_.versions[i].weight : 0;
+  if (weights == 0) return std::nullopt;
+  std::uint64_t drawn = random_.below(weights);
+  std::size_t version = 0;
+  for (; able[version] == 0 || drawn >= spec_.versions[version].weight; ++version)
+    drawn -= able[version] > 0 ? spec_.versions[version].weight : 0;
+  const std::uint64_t first = random_.below(able[version]), second = random_.below(able[version]);
+  Slot* best = nullptr;
+  std::uint64_t number = 0;
   for (Slot& slot : slots_) {
-    const Copy& copy = slot.copy;
-    if (!takes(slot, now) || tried.contains(copy.facts.job) || weights[copy.facts.version] == 0) continue;
-    able[copy.facts.version].push_back(&slot);
+    if (slot.version != version || !fits(slot)) continue;
+    const bool is_drawn = number == first || number == second;
+    ++number;
+    if (is_drawn && (best == nullptr || slot.copy.active < best->copy.active)) best = &slot;
   }
-  for (const auto& [version, slots] : able) weight_sum += weights[version];
-  if (weight_sum == 0) return std::nullopt;
-  std::uint64_t drawn = random_.below(weight_sum);
-  for (auto& [version, slots] : able) {
-    if (drawn >= weights[version]) {
-      drawn -= weights[version];
-      continue;
-    }
-    Slot* best = slots[random_.below(slots.size())];
-    Slot* other = slots[random_.below(slots.size())];
-    if (other->copy.active < best->copy.active) best = other;
-    ++best->copy.active;
-    return Pick{best->copy.facts.job, best->copy.facts.version, best->copy.facts.target};
+  ++best->copy.active;
+  return Pick{best->copy.facts.job, best->copy.facts.version, best->copy.facts.target};
+}
+
+void LiveService::place_versions() {
+  for (Slot& slot : slots_) {
+    const auto found = std::find_if(spec_.versions.begin(), spec_.versions.end(), [&](const auto& version) {
+      return version.name == slot.copy.facts.version;
+    });
+    slot.version = static_cast<std::size_t>(found - spec_.versions.begin());
   }
-  return std::nullopt;
 }
 
 bool LiveService::allowed(PartyId caller) {
@@ -134,12 +148,12 @@ bool LiveService::allowed(PartyId caller) {
   return true;
 }
 
-LiveService::Entry LiveService::enter(PartyId caller, const std::set<JobId>& tried, Granted granted) {
+LiveService::Entry LiveService::enter(PartyId caller, const Tried& tried, Granted granted) {
   std::optional<Pick> picked;
   {
     const std::lock_guard lock(mutex_);
     last_request_ = wall();
-    if (tried.empty() && !allowed(caller)) return Entry::kTooFast;
+    if (tried.count() == 0 && !allowed(caller)) return Entry::kTooFast;
     const auto mine = queues_.find(caller);
     // Whoever waits goes first, unless this caller has nobody waiting and there is room for both.
     if (queued_ == 0 || mine == queues_.end()) picked = pick(tried);
@@ -165,7 +179,7 @@ std::vector<std::pair<LiveService::Granted, std::optional<Pick>>> LiveService::s
     if (next == queues_.end()) next = queues_.begin();
     Waiting& first = next->second.front();
     auto picked = pick(first.tried);
-    if (!picked && !first.tried.empty()) picked = pick({});  // Rather one that failed it before than none.
+    if (!picked && first.tried.count() > 0) picked = pick({});  // Rather one that failed it before than none.
     if (!picked) break;
     served.emplace_back(std::move(first.granted), std::move(picked));
     last_served_ = next->first;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One service as the gateway sees it: its replicas and who waits for them. Thread-safe; nothing in it blocks.
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +40,27 @@ struct Pick {
   net::ForwardTarget target{};
 };
 
+// Where a request has been already.
+inline constexpr std::size_t kTriesMost = 4;
+class Tried {
+ public:
+  Tried() = default;
+  Tried(std::initializer_list<JobId> jobs) {
+    for (const JobId job : jobs) add(job);
+  }
+  void add(JobId job) {
+    if (count_ < kTriesMost) jobs_[count_++] = job;
+  }
+  [[nodiscard]] bool contains(JobId job) const {
+    return std::find(jobs_.begin(), jobs_.begin() + count_, job) != jobs_.begin() + count_;
+  }
+  [[nodiscard]] std::size_t count() const { return count_; }
+
+ private:
+  std::array<JobId, kTriesMost> jobs_{};
+  std::uint8_t count_ = 0;
+};
+
 enum class Outcome { kGood, kBad, kNeutral };  // What a request says about its replica.
 
 class LiveService {
@@ -55,7 +78,7 @@ class LiveService {
   // Called with a replica, or with nothing when none came in time; then what was asked is refused.
   using Granted = std::function<void(std::optional<Pick>)>;
   enum class Entry { kGranted, kWaits, kFull, kTooFast };
-  Entry enter(PartyId caller, const std::set<JobId>& tried, Granted granted);
+  Entry enter(PartyId caller, const Tried& tried, Granted granted);
   void leave(const Pick& pick, Outcome outcome);
   void expire_waiters();  // Those who have waited for longer than the timeout.
   void count(int status, std::uint64_t tokens_in, std::uint64_t tokens_out);
@@ -82,11 +105,12 @@ class LiveService {
  private:
   struct Slot {
     Copy copy{};
+    std::size_t version = 0;     // Its place in the specification; past the end: it is not in there.
     std::uint32_t failures = 0;  // In a row.
     Clock::time_point closed_until{};
   };
   struct Waiting {
-    std::set<JobId> tried{};
+    Tried tried{};
     Granted granted{};
     Clock::time_point since{};
   };
@@ -94,8 +118,9 @@ class LiveService {
     std::int64_t milli = 0;
     Clock::time_point at{};
   };
-  [[nodiscard]] std::optional<Pick> pick(const std::set<JobId>& tried);
+  [[nodiscard]] std::optional<Pick> pick(const Tried& tried);
   [[nodiscard]] Slot* slot_of(JobId job);
+  void place_versions();
   [[nodiscard]] bool takes(const Slot& slot, Clock::time_point now) const;
   [[nodiscard]] bool allowed(PartyId caller);
   std::vector<std::pair<Granted, std::optional<Pick>>> serve_waiters();

@@ -26,7 +26,7 @@ struct Bench {
     service.know(facts);
     for (std::uint32_t i = 1; i <= replicas; ++i) service.set_ready({i}, true);
   }
-  LiveService::Entry enter(PartyId caller = kAcme, const std::set<JobId>& tried = {}) {
+  LiveService::Entry enter(PartyId caller = kAcme, const Tried& tried = {}) {
     return service.enter(
         caller, tried, [this](std::optional<Pick> pick) { granted.push_back(std::move(pick)); });
   }

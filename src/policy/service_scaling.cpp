@@ -15,11 +15,11 @@ std::uint32_t ServiceScaling::wanted(const ScalingBounds& bounds, const ScalingD
   peak_ = std::max(peak_, needed);
   if (needed >= wanted_) {
     wanted_ = needed;
-    peak_ = needed;
+    peak_ = 0;
     since_ = now;
   } else if (now - since_ >= bounds.settle || needed == 0) {
-    wanted_ = needed == 0 ? 0 : std::max(peak_, needed);
-    peak_ = needed;
+    wanted_ = needed == 0 ? 0 : peak_;
+    peak_ = 0;
     since_ = now;
   }
   wanted_ = std::clamp(wanted_, bounds.min, bounds.max);

@@ -134,10 +134,12 @@ struct ProgressView {
   std::string metrics{};
   std::uint32_t chunks = 0;
   std::vector<UnitFailureView> failures{};
+  Money cost_each{};  // What one unit cost on average so far; zero: nothing was charged.
 };
-BOOST_DESCRIBE_STRUCT(ProgressView,
-                      (),
-                      (unit, done, total, failed, running, rate_milli, left, at, metrics, chunks, failures))
+BOOST_DESCRIBE_STRUCT(
+    ProgressView,
+    (),
+    (unit, done, total, failed, running, rate_milli, left, at, metrics, chunks, failures, cost_each))
 
 struct JobDetail {
   JobView job{};

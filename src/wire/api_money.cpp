@@ -10,3 +10,4 @@ TRANCHE_WIRE_JSON(tranche::wire::PriceList);
 TRANCHE_WIRE_JSON(tranche::wire::PriceListBook);
 TRANCHE_WIRE_JSON(tranche::wire::CostReport);
 TRANCHE_WIRE_JSON(tranche::wire::InvoiceView);
+TRANCHE_WIRE_JSON(tranche::wire::InvoiceList);

@@ -44,8 +44,8 @@ struct OverdraftBody {
 };
 BOOST_DESCRIBE_STRUCT(OverdraftBody, (), (overdraft))
 
-enum class CostBy : std::uint8_t { kTenant, kSubscriber, kUser, kJob, kModel, kKind, kDay };
-BOOST_DESCRIBE_ENUM(CostBy, kTenant, kSubscriber, kUser, kJob, kModel, kKind, kDay)
+enum class CostBy : std::uint8_t { kTenant, kSubscriber, kUser, kJob, kModel, kKind, kDay, kTag, kUnit };
+BOOST_DESCRIBE_ENUM(CostBy, kTenant, kSubscriber, kUser, kJob, kModel, kKind, kDay, kTag, kUnit)
 
 struct CostRow {
   std::string what{};
@@ -91,5 +91,10 @@ struct InvoiceView {
 BOOST_DESCRIBE_STRUCT(InvoiceView,
                       (),
                       (id, party, currency, time_zone, from, to, final, lines, total, rounding))
+
+struct InvoiceList {
+  std::vector<InvoiceView> items{};
+};
+BOOST_DESCRIBE_STRUCT(InvoiceList, (), (items))
 
 }  // namespace tranche::wire

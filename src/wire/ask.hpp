@@ -38,6 +38,7 @@ struct Ask {
   std::uint32_t retries = 0;      // After errors of its own; faults of the platform are retried anyway.
   Duration retry_backoff{};
   std::vector<std::string> volumes{};  // Names, as its tenant knows them.
+  Instant deadline{};                  // Should have ended by then; zero: no hurry.
 
   [[nodiscard]] std::int64_t gpu_milli() const { return static_cast<std::int64_t>(instances) * milli_each; }
   [[nodiscard]] std::int64_t vram_bytes() const { return static_cast<std::int64_t>(instances) * vram_each; }
@@ -72,6 +73,7 @@ BOOST_DESCRIBE_STRUCT(Ask,
                        memory_bytes,
                        retries,
                        retry_backoff,
-                       volumes))
+                       volumes,
+                       deadline))
 
 }  // namespace tranche::wire

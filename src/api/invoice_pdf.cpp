@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/invoice_pdf.hpp"
+
+#include <hpdf.h>
+#include <memory>
+#include <stdexcept>
+
+#include "base/text.hpp"
+#include "wire/fields.hpp"
+
+namespace tranche::api {
+namespace {
+
+constexpr float kLeft = 56, kRight = 539, kTop = 780, kBottom = 72;  // Points, on A4.
+constexpr float kLineHeight = 18;
+
+[[noreturn]] void failed(HPDF_STATUS error, HPDF_STATUS detail, void*) {
+  throw std::runtime_error("the PDF library failed: " + std::to_string(error) + ", " +
+                           std::to_string(detail));
+}
+
+struct Free {
+  void operator()(HPDF_Doc document) const { HPDF_Free(document); }
+};
+
+// The fonts that every reader has know Latin-1 and nothing else; what they lack is shown as a question mark.
+std::string latin(std::string_view utf8) {
+  std::string out;
+  for (std::size_t i = 0; i < utf8.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(utf8[i]);
+    if (byte < 0x80) {
+      out += utf8[i];
+    } else if ((byte == 0xC2 || byte == 0xC3) && i + 1 < utf8.size()) {
+      const auto next = static_cast<unsigned char>(utf8[++i]);
+      out += static_cast<char>((byte & 3U) << 6U | (next & 0x3FU));
+    } else {
+      out += '?';
+      while (i + 1 < utf8.size() && (static_cast<unsigned char>(utf8[i + 1]) & 0xC0U) == 0x80U) ++i;
+    }
+  }
+  return out;
+}
+
+std::string day_of(Instant at) {
+  std::string out;
+  append_text(out, at);
+  return out.substr(0, 10);
+}
+
+// Cents, as an invoice says them.
+std::string amount_text(Money amount, const std::string& currency) {
+  const std::int64_t cents = amount.micros / 10'000;
+  const std::int64_t size = cents < 0 ? -cents : cents;
+  std::string whole = std::to_string(size / 100);
+  for (std::size_t at = whole.size(); at > 3; at -= 3) whole.insert(at - 3, ",");
+  const std::string rest = std::to_string(size % 100);
+  return std::string(cents < 0 ? "-" : "") + whole + "." + (rest.size() < 2 ? "0" : "") + rest + " " +
+         currency;
+}
+
+class Paper {
+ public:
+  Paper() : document_(HPDF_New(&failed, nullptr)) {
+    if (!document_) throw std::runtime_error("no PDF document could be made");
+    HPDF_SetCompressionMode(document_.get(), HPDF_COMP_ALL);
+    plain_ = HPDF_GetFont(document_.get(), "Helvetica", "WinAnsiEncoding");
+    bold_ = HPDF_GetFont(document_.get(), "Helvetica-Bold", "WinAnsiEncoding");
+    turn_page();
+  }
+
+  void left(const std::string& words, float size = 10, bool strong = false, float from = kLeft) {
+    write(latin(words), from, size, strong);
+  }
+  void right(const std::string& words, float size = 10, bool strong = false) {
+    const std::string shown = latin(words);
+    use(size, strong);
+    write(shown, kRight - HPDF_Page_TextWidth(page_, shown.c_str()), size, strong);
+  }
+  void down(float by = kLineHeight) {
+    at_ -= by;
+    if (at_ < kBottom) turn_page();
+  }
+  void rule() {
+    HPDF_Page_SetLineWidth(page_, 0.5F);
+    HPDF_Page_MoveTo(page_, kLeft, at_ + 12);
+    HPDF_Page_LineTo(page_, kRight, at_ + 12);
+    HPDF_Page_Stroke(page_);
+  }
+  void title(const std::string& words) {
+    HPDF_SetInfoAttr(document_.get(), HPDF_INFO_TITLE, latin(words).c_str());
+    HPDF_SetInfoAttr(document_.get(), HPDF_INFO_CREATOR, "Tranche");
+  }
+  [[nodiscard]] std::string bytes() {
+    HPDF_SaveToStream(document_.get());
+    std::string out(HPDF_GetStreamSize(document_.get()), '\0');
+    auto size = static_cast<HPDF_UINT32>(out.size());
+    HPDF_ReadFromStream(document_.get(), reinterpret_cast<HPDF_BYTE*>(out.data()), &size);
+    out.resize(size);
+    return out;
+  }
+
+ private:
+  void turn_page() {
+    page_ = HPDF_AddPage(document_.get());
+    HPDF_Page_SetSize(page_, HPDF_PAGE_SIZE_A4, HPDF_PAGE_PORTRAIT);
+    at_ = kTop;
+  }
+  void use(float size, bool strong) { HPDF_Page_SetFontAndSize(page_, strong ? bold_ : plain_, size); }
+  void write(const std::string& words, float from, float size, bool strong) {
+    use(size, strong);
+    HPDF_Page_BeginText(page_);
+    HPDF_Page_TextOut(page_, from, at_, words.c_str());
+    HPDF_Page_EndText(page_);
+  }
+
+  std::unique_ptr<std::remove_pointer_t<HPDF_Doc>, Free> document_;
+  HPDF_Font plain_{}, bold_{};
+  HPDF_Page page_{};
+  float at_ = kTop;
+};
+
+}  // namespace
+
+std::string invoice_pdf(const wire::InvoiceView& bill) {
+  Paper paper;
+  paper.title("Invoice " + bill.id);
+  paper.left(bill.final ? "Invoice" : "Invoice so far", 22, true);
+  paper.right(bill.id, 11);
+  paper.down(34);
+  paper.left("Customer");
+  paper.left(bill.party, 10, true, kLeft + 80);
+  paper.down();
+  paper.left("Period");
+  paper.left(day_of(bill.from) + " to " + day_of(bill.to) + ", " + bill.time_zone + " calendar",
+             10,
+             false,
+             kLeft + 80);
+  paper.down(34);
+  paper.left("Description", 10, true);
+  paper.right("Amount", 10, true);
+  paper.down();
+  paper.rule();
+  for (const wire::InvoiceLine& line : bill.lines) {
+    paper.left(line.description);
+    paper.right(amount_text(line.amount, bill.currency));
+    paper.down();
+  }
+  if (bill.lines.empty()) {
+    paper.left("Nothing was charged in this period.");
+    paper.down();
+  }
+  paper.rule();
+  paper.left(bill.final ? "Total" : "Total so far", 12, true);
+  paper.right(amount_text(bill.total, bill.currency), 12, true);
+  paper.down(28);
+  paper.left("Every line is rounded to the cent; the exact sum differs by " + text(bill.rounding) + " " +
+                 bill.currency + ". Bounds of the period in UTC: see the JSON form.",
+             8);
+  return paper.bytes();
+}
+
+}  // namespace tranche::api

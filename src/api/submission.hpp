@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// From a job as a person wrote it to what the engine is asked.
+#include <optional>
+#include <string>
+
+#include "api/api.hpp"
+#include "wire/job_spec.hpp"
+
+namespace tranche::api {
+
+// A working directory is content that the owner's tenant has uploaded, and never a path: no path of a
+// person's machine means anything here.
+[[nodiscard]] std::optional<wire::Problem> workdir_problem(const Api&,
+                                                           const engine::State&,
+                                                           PartyId owner,
+                                                           const std::string& digest);
+
+// Resolves what it asks for, seals its secrets, and takes out its units and what it waits for.
+[[nodiscard]] Result<engine::SubmitJob, wire::Problem> read_submission(Api&, wire::JobSpec spec);
+
+}  // namespace tranche::api

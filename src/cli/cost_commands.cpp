@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// cost, invoice: what things did cost, and what is owed.
+#include <cstdio>
+#include <fstream>
+
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/commands.hpp"
+#include "cli/human.hpp"
+#include "cli/terminal.hpp"
+#include "net/http.hpp"
+#include "wire/api_money.hpp"
+#include "wire/api_reconcile.hpp"
+
+namespace tranche::cli {
+namespace {
+
+struct ReportOptions {
+  std::string party{}, by = "user", from{}, to{}, month = "current", file{};
+  bool csv = false;
+};
+
+std::string query_of(const ReportOptions& options, bool by) {
+  std::string query;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty())
+      query += (query.empty() ? "?" : "&") + std::string(name) + "=" + net::percent_encode(value);
+  };
+  if (by) add("by", options.by);
+  add("from", options.from);
+  add("to", options.to);
+  return query;
+}
+
+// "0.0021/frame": the whole row over what was done.
+std::string unit_costs(const wire::CostRow& row) {
+  std::string out;
+  for (const auto& [unit, count] : row.units) {
+    if (count <= 0) continue;
+    const std::string one = unit.ends_with('s') ? unit.substr(0, unit.size() - 1) : unit;
+    out +=
+        (out.empty() ? "" : ", ") + text(Money{(row.cost.micros - row.credited.micros) / count}) + "/" + one;
+  }
+  return out.empty() ? "-" : out;
+}
+
+Table cost_table(const wire::CostReport& report) {
+  Table table({{"WHAT"},
+               {"COST", Align::kRight},
+               {"CREDITED", Align::kRight},
+               {"GPU-HOURS", Align::kRight},
+               {"BUSY", Align::kRight},
+               {"PAID BUT IDLE", Align::kRight},
+               {"PER UNIT"}});
+  for (const wire::CostRow& row : report.items) {
+    table.add({row.what,
+               text(row.cost),
+               text(row.credited),
+               hours_text(row.allocated_gpu_milliseconds / 1000),
+               hours_text(row.used_gpu_milliseconds / 1000),
+               std::to_string(row.idle_percent) + "%",
+               unit_costs(row)});
+  }
+  table.add({"total", text(report.total), "", "", "", "", ""});
+  return table;
+}
+
+std::string hours_of(std::int64_t milli_microseconds) {
+  return hours_text(milli_microseconds / 1'000'000'000);
+}
+
+Table reconcile_table(const wire::Reconciliation& report) {
+  Table table({{"DAY"},
+               {"DEVICE"},
+               {"NODE"},
+               {"CLASS"},
+               {"GPU-HOURS", Align::kRight},
+               {"VRAM BYTE-US", Align::kRight, Show::kWide}});
+  for (const wire::DeviceDay& day : report.items) {
+    const std::string date = text(day.day).substr(0, 10);
+    const std::string node = day.simulated ? day.node + " SIM" : day.node;
+    for (const wire::ClassSum& one : day.classes)
+      table.add({date,
+                 text(day.device),
+                 node,
+                 wire::name_of(one.what),
+                 hours_of(one.compute_milli_microseconds),
+                 one.vram_byte_microseconds});
+    table.add({date,
+               text(day.device),
+               node,
+               day.exact ? "had (exact)" : "HAD, AND THE CLASSES DO NOT ADD UP",
+               hours_of(day.compute_milli_microseconds),
+               day.vram_byte_microseconds});
+  }
+  return table;
+}
+
+void add_reconcile(CLI::App& group, Program& program) {
+  const auto options = std::make_shared<ReportOptions>();
+  CLI::App& command = add_command(group,
+                                  {"reconcile",
+                                   "Where every second of each device went, by UTC day",
+                                   "tranche cost reconcile\n"
+                                   "tranche cost reconcile --from 2026-11-01 --to 2026-11-08 -o csv"});
+  command.add_option("--device", options->party, "Only this one")->type_name("DEVICE");
+  command.add_option("--from", options->from, "First day; else today")->type_name("DAY");
+  command.add_option("--to", options->to, "The day after the last")->type_name("DAY");
+  command.callback([options, &program] {
+    Session& session = program.session();
+    std::string query = query_of(*options, false);
+    if (!options->party.empty())
+      query += (query.empty() ? "?device=" : "&device=") + path_segment(options->party);
+    const auto answer = session.get<wire::Reconciliation>("/v1/reconciliation" + query);
+    session.print(answer.body, {.table = [&] { return reconcile_table(answer.value); }});
+    if (answer.value.inexact > 0)
+      throw Failure(kOther, {std::to_string(answer.value.inexact) + " device-days do not add up"});
+  });
+}
+
+void add_costs(CLI::App& root, Program& program) {
+  CLI::App& group = add_group(root, {"cost", "What was spent, on what", "tranche cost show acme --by job"});
+  const auto options = std::make_shared<ReportOptions>();
+  CLI::App& show = add_command(group,
+                               {"show",
+                                "Costs at and below a party",
+                                "tranche cost show acme --by job --from 2026-11-01 --to 2026-12-01\n"
+                                "tranche cost show acme --by tag:team"});
+  show.add_option("party", options->party, "Id or path; else --subscriber");
+  show.add_option(
+          "--by", options->by, "tenant, subscriber, user, job, model, kind, day, unit, tag or tag:NAME")
+      ->type_name("WHAT");
+  show.add_option("--from", options->from, "First day; else this month's")->type_name("DAY");
+  show.add_option("--to", options->to, "The day after the last")->type_name("DAY");
+  show.callback([options, &program] {
+    Session& session = program.session();
+    const std::string party = session.party_or_default(options->party, "the party");
+    const auto answer =
+        session.get<wire::CostReport>("/v1/costs/" + path_segment(party) + query_of(*options, true));
+    session.print(answer.body, {.table = [&] { return cost_table(answer.value); }});
+  });
+  const auto exported = std::make_shared<ReportOptions>();
+  const auto focus = std::make_shared<bool>(false);
+  CLI::App& out = add_command(
+      group,
+      {"export", "Costs as a table for finance tools", "tranche cost export acme --focus > november.csv"});
+  out.add_option("party", exported->party, "Id or path; else --subscriber");
+  out.add_flag("--focus", *focus, "FOCUS 1.2; the only form there is");
+  out.add_option("--from", exported->from, "First day; else this month's")->type_name("DAY");
+  out.add_option("--to", exported->to, "The day after the last")->type_name("DAY");
+  out.callback([exported, &program] {
+    Session& session = program.session();
+    const std::string party = session.party_or_default(exported->party, "the party");
+    const auto response =
+        session.call({.path = "/v1/costs/" + path_segment(party) + "/focus" + query_of(*exported, false)});
+    std::fputs(response.body.c_str(), stdout);
+  });
+  add_reconcile(group, program);
+}
+
+std::string invoice_path(Session& session, const ReportOptions& options) {
+  const std::string party = session.party_or_default(options.party, "the party");
+  return "/v1/invoices/" + path_segment(party) + "/" + path_segment(options.month);
+}
+
+void add_invoice_words(CLI::App& command, ReportOptions& options) {
+  command.add_option("party", options.party, "Id or path; else --subscriber");
+  command.add_option("month", options.month, "Such as 2026-11; else the one that runs");
+}
+
+void add_invoice_show(CLI::App& group, Program& program) {
+  const auto options = std::make_shared<ReportOptions>();
+  CLI::App& show =
+      add_command(group, {"show", "The invoice of a month", "tranche invoice show acme 2026-11"});
+  add_invoice_words(show, *options);
+  show.callback([options, &program] {
+    Session& session = program.session();
+    const auto answer = session.get<wire::InvoiceView>(invoice_path(session, *options));
+    session.print(answer.body, {.table = [&] {
+                    Table table({{"DESCRIPTION"}, {"AMOUNT", Align::kRight}, {"CURRENCY"}});
+                    for (const wire::InvoiceLine& line : answer.value.lines)
+                      table.add({line.description, text(line.amount), answer.value.currency});
+                    table.add({answer.value.final ? "Total" : "Total so far",
+                               text(answer.value.total),
+                               answer.value.currency});
+                    return table;
+                  }});
+  });
+}
+
+void add_invoice_list(CLI::App& group, Program& program) {
+  const auto options = std::make_shared<ReportOptions>();
+  CLI::App& list = add_command(group, {"list", "Months that were charged", "tranche invoice list acme"});
+  list.add_option("party", options->party, "Id or path; else --subscriber");
+  list.callback([options, &program] {
+    Session& session = program.session();
+    const std::string party = session.party_or_default(options->party, "the party");
+    const auto answer = session.get<wire::InvoiceList>("/v1/invoices/" + path_segment(party));
+    session.print(
+        answer.body, {.table = [&] {
+          Table table({{"INVOICE"}, {"PARTY"}, {"TOTAL", Align::kRight}, {"CURRENCY"}, {"STATE"}});
+          for (const wire::InvoiceView& bill : answer.value.items)
+            table.add(
+                {bill.id, bill.party, text(bill.total), bill.currency, bill.final ? "final" : "month runs"});
+          return table;
+        }});
+  });
+}
+
+// As a document: to a file, or to stdout where that is no terminal.
+void add_invoice_document(CLI::App& group, Program& program, const std::string& format, const char* about) {
+  const auto options = std::make_shared<ReportOptions>();
+  const std::string example = "tranche invoice " + format + " acme 2026-11 -f acme-2026-11." + format;
+  CLI::App& command = add_command(group, {format, about, example});
+  add_invoice_words(command, *options);
+  command.add_option("-f,--file", options->file, "Write it here; else to stdout")->type_name("FILE");
+  command.callback([options, format, &program] {
+    Session& session = program.session();
+    const std::string body =
+        session.call({.path = invoice_path(session, *options) + "?format=" + format}).body;
+    if (options->file.empty() && format == "pdf" && stdout_is_terminal())
+      throw usage_failure("a PDF is nothing for a terminal", "give a file: -f invoice.pdf");
+    if (options->file.empty()) {
+      std::fwrite(body.data(), 1, body.size(), stdout);
+      return;
+    }
+    std::ofstream file(options->file, std::ios::binary);
+    if (!(file << body).flush()) throw Failure(kOther, {"cannot write " + options->file});
+    session.say("wrote " + options->file);
+  });
+}
+
+}  // namespace
+
+void add_cost_commands(CLI::App& root, Program& program) {
+  add_costs(root, program);
+  CLI::App& group =
+      add_group(root, {"invoice", "What is owed for a month", "tranche invoice show acme 2026-11"});
+  add_invoice_list(group, program);
+  add_invoice_show(group, program);
+  add_invoice_document(group, program, "pdf", "The invoice as a PDF document");
+  add_invoice_document(group, program, "csv", "The invoice as a table for other programs");
+}
+
+}  // namespace tranche::cli
