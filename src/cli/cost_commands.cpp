@@ -145,7 +145,7 @@ void add_costs(CLI::App& root, Program& program) {
       group,
       {"export", "Costs as a table for finance tools", "tranche cost export acme --focus > november.csv"});
   out.add_option("party", exported->party, "Id or path; else --subscriber");
-  out.add_flag("--focus", *focus, "FOCUS 1.2; the only form there is");
+  out.add_flag("--focus", *focus, "FOCUS 1.2 with the columns of 1.3; the only form there is");
   out.add_option("--from", exported->from, "First day; else this month's")->type_name("DAY");
   out.add_option("--to", exported->to, "The day after the last")->type_name("DAY");
   out.callback([exported, &program] {

@@ -26,7 +26,7 @@ class Unpacker {
  public:
   explicit Unpacker(const Options& options) {
     std::string command = "tar --ignore-zeros --no-same-owner ";
-    command += options.list ? "-tf -" : "-xf - -C " + shell_quoted(options.folder);
+    command += options.list ? "-tf - | grep -v '/$'" : "-xf - -C " + shell_quoted(options.folder);
     pipe_ = ::popen(command.c_str(), "w");
     if (pipe_ == nullptr) throw Failure(kOther, {"tar could not be started"});
   }

@@ -6,12 +6,13 @@
 #include "base/text.hpp"
 #include "engine/spend.hpp"
 #include "wire/fields.hpp"
+#include "wire/json_writer.hpp"
 
 namespace tranche::engine {
 namespace {
 
-// Mandatory columns first, then what else is known, then columns of our own.
-constexpr std::array<std::string_view, 33> kHeader{"BilledCost",
+// Columns of 1.2 first, then those that 1.3 adds for costs that are shared out and for who provides what.
+constexpr std::array<std::string_view, 40> kHeader{"BilledCost",
                                                    "BillingAccountId",
                                                    "BillingAccountName",
                                                    "BillingCurrency",
@@ -42,8 +43,15 @@ constexpr std::array<std::string_view, 33> kHeader{"BilledCost",
                                                    "SkuId",
                                                    "SubAccountId",
                                                    "SubAccountName",
-                                                   "x_HostProviderName",
-                                                   "x_ServiceProviderName"};
+                                                   "Tags",
+                                                   "AllocatedMethodDetails",
+                                                   "AllocatedMethodId",
+                                                   "AllocatedResourceId",
+                                                   "AllocatedResourceName",
+                                                   "AllocatedTags",
+                                                   "ContractApplied",
+                                                   "HostProviderName",
+                                                   "ServiceProviderName"};
 
 std::string date(Instant at) {
   std::string out;
@@ -76,6 +84,18 @@ void cell(std::string& out, std::string_view text) {  // An empty text is null.
   out += '"';
 }
 
+std::string json_of(const std::map<std::string, std::string>& labels) {
+  if (labels.empty()) return {};
+  std::string out;
+  for (const auto& [name, value] : labels) {
+    out += out.empty() ? '{' : ',';
+    wire::append_json_string(out, name);
+    out += ':';
+    wire::append_json_string(out, value);
+  }
+  return out + '}';
+}
+
 struct Row {
   const State& state;
   const CostLine& line;
@@ -91,6 +111,10 @@ void append_row(std::string& out, const Row& row) {
   const std::string amount = decimal(row.amount);
   const std::string hours = row.credit ? "" : gpu_hours(row.line.allocated);
   const std::string model = exchange ? "exchange" : row.line.model;
+  const bool shared = !exchange && !row.credit;
+  const Job* job = row.state.job(row.line.key.job);
+  const std::string job_name = job == nullptr ? "" : job->name;
+  const std::string tags = json_of(row.line.labels);
   const std::array<std::string, kHeader.size()> cells{
       amount,
       text(payer),
@@ -123,6 +147,13 @@ void append_row(std::string& out, const Row& row) {
       model,
       text(row.line.key.party),
       path_of(row.state, row.line.key.party),
+      tags,
+      shared ? R"({"basis":"thousandths of the device times seconds"})" : "",
+      shared ? "allocated-gpu-time" : "",
+      shared ? text(row.line.key.job) : "",
+      shared ? job_name : "",
+      shared ? tags : "",
+      exchange ? R"({"contract":"bought on the exchange"})" : "",
       "Tranche",
       "Tranche"};
   for (std::size_t i = 0; i < cells.size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The columns of FOCUS 1.2, after the FinOps Open Cost and Usage Specification (CC BY 4.0, Joint Development
-// Foundation Projects, LLC, FOCUS Series), and the checks that follow from them.
+// The columns of FOCUS 1.2, and those that 1.3 adds, after the FinOps Open Cost and Usage Specification (CC
+// BY 4.0, Joint Development Foundation Projects, LLC, FOCUS Series), and the checks that follow from them.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -21,7 +21,7 @@ struct Column {
   std::string_view allowed;  // Separated by bars; empty: anything.
 };
 
-constexpr std::array<Column, 57> kColumns{{
+constexpr std::array<Column, 65> kColumns{{
     {"AvailabilityZone", false, true, Type::kString, ""},
     {"BilledCost", true, false, Type::kDecimal, ""},
     {"BillingAccountId", true, false, Type::kString, ""},
@@ -85,6 +85,15 @@ constexpr std::array<Column, 57> kColumns{{
     {"SubAccountName", false, true, Type::kString, ""},
     {"SubAccountType", false, true, Type::kString, ""},
     {"Tags", false, true, Type::kJson, ""},
+    // Since 1.3.
+    {"AllocatedMethodDetails", false, true, Type::kJson, ""},
+    {"AllocatedMethodId", false, true, Type::kString, ""},
+    {"AllocatedResourceId", false, true, Type::kString, ""},
+    {"AllocatedResourceName", false, true, Type::kString, ""},
+    {"AllocatedTags", false, true, Type::kJson, ""},
+    {"ContractApplied", false, true, Type::kJson, ""},
+    {"HostProviderName", false, true, Type::kString, ""},
+    {"ServiceProviderName", false, true, Type::kString, ""},
 }};
 
 constexpr std::size_t kProblemsMost = 100;
