@@ -25,7 +25,7 @@ ANYONE = {"whoami", "ping", "list_skus", "show_settings", "list_roles", "list_te
           "list_service_accounts", "list_jobs", "follow_events", "list_nodes", "list_devices", "list_books", "show_depth", "list_fills", "quote",
           "list_orders", "list_contracts", "show_market_rules", "list_prices", "list_bookings", "booking_feed",
           "health_board", "list_repairs", "reconcile", "list_volumes", "top", "list_telemetry",
-          "search_logs", "list_services", "list_recurring"}  # Lists show what one may see; tested for leaks.
+          "search_logs", "list_services", "list_recurring", "list_levels"}  # Lists show what one may see; tested for leaks.
 
 # operationId -> (right needed, at whose node, request for a target)
 TARGETED = {
@@ -108,6 +108,9 @@ TARGETED = {
     "put_workdir": ("submit", "party", lambda t: ("PUT", f"/v1/workdirs/sha256:{'0' * 64}?size=1&owner={t.id}", "x")),
     "set_service": ("submit", "party", lambda t: ("PUT", f"/v1/services?owner={t.id}", {
         "name": t.id.lower().replace("_", "-"), "job": {"run": "true", "port": 8000}})),
+    "set_level": ("platform", "root", lambda t: ("PUT", "/v1/levels", {
+        "name": "gold", "party": "platform", "start_within": "5m"})),
+    "remove_level": ("nobody", "root", lambda t: ("DELETE", "/v1/levels/platform/nothing", None)),
     "set_recurring": ("submit", "party", lambda t: ("PUT", f"/v1/recurring?owner={t.id}", {
         "name": t.id.lower(), "every": "weekdays 22:00", "zone": "Europe/Madrid", "job": {"run": "true"}})),
     "show_recurring": ("nobody", "root", lambda t: ("GET", "/v1/recurring/nothing", None)),

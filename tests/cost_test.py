@@ -178,6 +178,29 @@ def invoices_for_people_and_tags():
     return None
 
 
+def a_missed_promise_is_credited():
+    """A start later than promised is counted, named, and half of what the job cost comes back."""
+    with Up(credit="100") as up:
+        if not up.has_device():
+            return "[skipped] no device was found on this machine"
+        up.price("360")
+        up.tranche(up.operator, "level", "set", "gold", "--party", "acme", "--start-within", "1ms", "--credit", "50")
+        job = up.submit("sleep 2", limits={"time": "10m"}, resources={"gpus": "1GB", "isolation": "dedicated"})
+        assert up.end_of(job)["job"]["state"] == "succeeded"
+        up.until(lambda: micros(up.ana.get(f"/v1/jobs/{job}").json["credited"]) > 0)
+        end = up.ana.get(f"/v1/jobs/{job}").json
+        assert abs(micros(end["charged"]) - micros(end["credited"])) <= 1, end
+        level = up.ana.get("/v1/levels").json["items"][0]
+        assert level["missed"] == 1 and level["misses"][0]["job"] == job and level["attained_permille"] == 0, level
+        assert micros(level["credited"]) == micros(end["credited"]), level
+        shown = up.tranche(up.operator, "level", "list")
+        assert "starts within 1ms" in shown and "0.0%" in shown, shown
+        up.tranche(up.operator, "level", "rm", "acme", "gold")
+        assert up.ana.get("/v1/levels").json["items"] == []
+    return None
+
+
 if __name__ == "__main__":
     main([a_real_job_is_charged_to_the_microsecond, credit_stops_a_job_and_is_never_passed,
-          without_a_price_list_use_is_shown_and_free, invoices_for_people_and_tags])
+          without_a_price_list_use_is_shown_and_free, invoices_for_people_and_tags,
+          a_missed_promise_is_credited])

@@ -181,6 +181,20 @@ def versions_share_by_weight():
         assert seen.count("c") == 0 and 100 < seen.count("a") < 195, (seen.count("a"), seen.count("b"))
 
 
+def whoever_waits_for_a_removed_service_is_told():
+    """A request waits for a replica that never comes; the service is removed: the request is answered, not forgotten."""
+    with Site() as site:
+        site.agent()
+        service = Service(site, job={"run": "trap 'exit' TERM; sleep 600 & wait", "port": 8000, "resources": {"cpus": "0.25+"}}).set()
+        asked = threading.Thread(target=lambda: answers.append(service.ask("/")[0]))
+        answers = []
+        asked.start()
+        service.until(lambda v: v["queued"] == 1)
+        assert site.ana.call("DELETE", "/v1/services/echo").status == 204
+        asked.join(PATIENCE)
+        assert answers == [504], answers
+
+
 def a_service_that_never_works_says_so():
     """Replicas that end, or never become ready, are replaced more and more rarely, and the reason is shown."""
     with Site() as site:
@@ -194,4 +208,5 @@ def a_service_that_never_works_says_so():
 
 if __name__ == "__main__":
     main([requests_reach_a_job_without_a_network, a_replica_dies_under_load, a_rolling_update_drops_nothing,
-          from_zero_and_back, versions_share_by_weight, a_service_that_never_works_says_so])
+          from_zero_and_back, versions_share_by_weight, whoever_waits_for_a_removed_service_is_told,
+          a_service_that_never_works_says_so])

@@ -58,6 +58,8 @@ Decision decide(const State&, const Envelope&, const Actor&, const SetService&);
 Decision decide(const State&, const Envelope&, const Actor&, const RemoveService&);
 Decision decide(const State&, const Envelope&, const Actor&, const SetRecurring&);
 Decision decide(const State&, const Envelope&, const Actor&, const RemoveRecurring&);
+Decision decide(const State&, const Envelope&, const Actor&, const SetLevel&);
+Decision decide(const State&, const Envelope&, const Actor&, const RemoveLevel&);
 
 // These come from the platform itself and need no actor.
 Decision decide(const State&, const Envelope&, const Found&);
@@ -162,6 +164,9 @@ void apply(State&, const Envelope&, const ServiceSet&);
 void apply(State&, const Envelope&, const RecurringSet&);
 void apply(State&, const Envelope&, const RecurringRemoved&);
 void apply(State&, const Envelope&, const RecurringRan&);
+void apply(State&, const Envelope&, const LevelSet&);
+void apply(State&, const Envelope&, const LevelRemoved&);
+void apply(State&, const Envelope&, const LevelJudged&);
 void apply(State&, const Envelope&, const ServiceRemoved&);
 void apply(State&, const Envelope&, const ReplicaAdded&);
 void apply(State&, const Envelope&, const ReplicaRetired&);
@@ -171,6 +176,8 @@ void apply(State&, const Envelope&, const ServiceUsed&);
 // what the state holds. Empty: nothing is due.
 Events advance_workloads(const State&, const Envelope&);
 Events run_recurring(const State&, const Envelope&, const RecurringJob&);
+Events judge_levels(const State&, JobId);
+std::vector<LevelRisk> levels_at_risk(const State&, const ServiceLevel&, std::size_t most);
 // Of a job that is being stopped: also its chunks.
 void append_stop(const State&, const Job&, Events&);
 

@@ -90,7 +90,9 @@ namespace tranche::engine {
   X(RetireReplica, "replica.retire") \
   X(CountRequests, "service.count") \
   X(SetRecurring, "recurring.set") \
-  X(RemoveRecurring, "recurring.remove")
+  X(RemoveRecurring, "recurring.remove") \
+  X(SetLevel, "level.set") \
+  X(RemoveLevel, "level.remove")
 
 // Each event beside its number. Numbers are written to disk: never change or reuse one. On disk an event is its
 // number, then its described fields; fields are only ever appended, with a default.
@@ -174,7 +176,10 @@ namespace tranche::engine {
   X(ProgressNoted, 55) \
   X(RecurringSet, 56) \
   X(RecurringRemoved, 57) \
-  X(RecurringRan, 58)
+  X(RecurringRan, 58) \
+  X(LevelSet, 59) \
+  X(LevelRemoved, 81) \
+  X(LevelJudged, 82)
 // clang-format on
 
 // A variant of so many alternatives is slow to compile wherever it is copied or destroyed, and almost every

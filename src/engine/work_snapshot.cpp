@@ -46,6 +46,7 @@ void encode_workloads(std::string& out, const State& state) {
   for (const auto& [lease, port] : work.doors) write_record(out, Door{lease, port});
   write_values(out, work.unsettled);
   write_values(out, work.recurring);
+  write_values(out, work.levels);
 }
 
 bool decode_workloads(RecordReader& reader, State& state) {
@@ -60,8 +61,11 @@ bool decode_workloads(RecordReader& reader, State& state) {
          read_each<Door>(reader, [&](Door one) { work.doors.emplace(one.lease, one.port); }) &&
          read_each<UnsettledUnits>(
              reader, [&](UnsettledUnits one) { work.unsettled.emplace(one.job, std::move(one)); }) &&
-         read_each<RecurringJob>(reader,
-                                 [&](RecurringJob one) { work.recurring.emplace(one.key, std::move(one)); });
+         read_each<RecurringJob>(
+             reader, [&](RecurringJob one) { work.recurring.emplace(one.key, std::move(one)); }) &&
+         (reader.left() == 0 || read_each<ServiceLevel>(reader, [&](ServiceLevel one) {
+            work.levels.emplace(one.key, std::move(one));
+          }));
 }
 
 }  // namespace tranche::engine

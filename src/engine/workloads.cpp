@@ -134,7 +134,7 @@ UnitSet units_left(const State& state, JobId id) {
 
 bool work_due(const State& state, Instant now) {
   const WorkIndex& index = *state.index.work;
-  return !index.groups_due.empty() || !index.waiters_due.empty() ||
+  return !index.groups_due.empty() || !index.waiters_due.empty() || !index.judged_next.empty() ||
          (!index.looks.empty() && index.looks.begin()->first <= now) ||
          (!index.runs.empty() && index.runs.begin()->first <= now);
 }
@@ -147,6 +147,11 @@ Events advance_workloads(const State& state, const Envelope& envelope) {
   }
   if (!index.runs.empty() && index.runs.begin()->first <= envelope.at)
     return run_recurring(state, envelope, state.work.recurring.at(index.runs.begin()->second));
+  while (!index.judged_next.empty()) {
+    const JobId id = *index.judged_next.begin();
+    index.judged_next.erase(index.judged_next.begin());
+    if (Events events = judge_levels(state, id); !events.empty()) return events;
+  }
   while (!index.waiters_due.empty()) {
     const JobId id = *index.waiters_due.begin();
     index.waiters_due.erase(index.waiters_due.begin());
@@ -208,6 +213,7 @@ void apply(State& state, const Envelope&, const JobReleased& event) {
 }
 
 void note_job_running(State& state, const Job& job, Instant at) {
+  if (!state.work.levels.empty() && job.started == at) state.index.work->judged_next.insert(job.id);
   const auto parent = state.index.work->group_of.find(job.id);
   if (parent == state.index.work->group_of.end()) return;
   JobGroup& group = state.work.groups.at(parent->second);
@@ -225,6 +231,7 @@ void note_job_running(State& state, const Job& job, Instant at) {
 
 void note_job_ended(State& state, const Job& job, Instant at) {
   WorkIndex& index = *state.index.work;
+  if (!state.work.levels.empty()) index.judged_next.insert(job.id);
   end_waiting(state, job.id);
   const auto [from, to] = index.waiters.equal_range(job.id);
   for (auto waiter = from; waiter != to; ++waiter) index.waiters_due.insert(waiter->second);

@@ -12,6 +12,7 @@
 #include "engine/progress.hpp"
 #include "engine/recurring.hpp"
 #include "engine/service.hpp"
+#include "engine/service_level.hpp"
 #include "wire/meter.hpp"
 
 namespace tranche::engine {
@@ -32,14 +33,16 @@ struct Workloads {
   std::map<LeaseId, std::uint16_t> doors{};  // Port of the node on which a replica is reached.
   std::map<JobId, UnsettledUnits> unsettled{};
   std::map<RecurringKey, RecurringJob> recurring{};
+  std::map<LevelKey, ServiceLevel> levels{};
 };
 
 // Derived from the workloads: who belongs to whom, and who may have something to decide.
 struct WorkIndex {
-  std::map<JobId, JobId> group_of{};                  // Chunks that have not ended.
-  std::multimap<JobId, JobId> waiters{};              // By what they wait for.
-  std::map<JobId, ServiceKey> service_of{};           // Replicas.
-  std::set<JobId> groups_due{}, waiters_due{};        // Used up by decide(), put back by apply().
+  std::map<JobId, JobId> group_of{};         // Chunks that have not ended.
+  std::multimap<JobId, JobId> waiters{};     // By what they wait for.
+  std::map<JobId, ServiceKey> service_of{};  // Replicas.
+  // Used up by decide(), put back by apply().
+  std::set<JobId> groups_due{}, waiters_due{}, judged_next{};
   std::set<std::pair<Instant, JobId>> looks{};        // When to see whether a group has stragglers. Likewise.
   std::set<std::pair<Instant, RecurringKey>> runs{};  // The next one of each.
 };

@@ -68,6 +68,7 @@ void Gateway::stop() {
     wake_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
+  for (const auto& [name, service] : by_name_) service->close();
   forwarder_.close();
 }
 
@@ -113,10 +114,16 @@ void Gateway::learn(const engine::State& state) {
     live->know(facts);
     services.emplace(name, std::move(live));
   }
-  const std::lock_guard lock(mutex_);
-  by_name_ = std::move(services);
-  changed_ = true;
-  wake_.notify_one();
+  std::vector<std::shared_ptr<LiveService>> removed;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, service] : by_name_)
+      if (!services.contains(name) || services.at(name) != service) removed.push_back(service);
+    by_name_ = std::move(services);
+    changed_ = true;
+    wake_.notify_one();
+  }
+  for (const auto& service : removed) service->close();
 }
 
 void Gateway::run() {

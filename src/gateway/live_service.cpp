@@ -153,6 +153,7 @@ LiveService::Entry LiveService::enter(PartyId caller, const Tried& tried, Grante
   {
     const std::lock_guard lock(mutex_);
     last_request_ = wall();
+    if (closed_) return Entry::kFull;
     if (tried.count() == 0 && !allowed(caller)) return Entry::kTooFast;
     const auto mine = queues_.find(caller);
     // Whoever waits goes first, unless this caller has nobody waiting and there is room for both.
@@ -225,6 +226,20 @@ void LiveService::expire_waiters() {
   }
   for (auto& granted : late) granted(std::nullopt);
   for (auto& [granted, picked] : served) granted(std::move(picked));
+}
+
+// Those who wait hold the service, and it holds them: without this they would wait for ever.
+void LiveService::close() {
+  std::vector<Granted> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    for (auto& [caller, queue] : queues_)
+      for (Waiting& one : queue) waiting.push_back(std::move(one.granted));
+    queues_.clear();
+    queued_ = 0;
+  }
+  for (auto& granted : waiting) granted(std::nullopt);
 }
 
 void LiveService::count(int status, std::uint64_t tokens_in, std::uint64_t tokens_out) {

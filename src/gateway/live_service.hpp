@@ -81,6 +81,7 @@ class LiveService {
   Entry enter(PartyId caller, const Tried& tried, Granted granted);
   void leave(const Pick& pick, Outcome outcome);
   void expire_waiters();  // Those who have waited for longer than the timeout.
+  void close();           // It was removed: nobody waits for it any more, and nobody begins to.
   void count(int status, std::uint64_t tokens_in, std::uint64_t tokens_out);
 
   struct Copy {
@@ -136,6 +137,7 @@ class LiveService {
   std::map<PartyId, std::deque<Waiting>> queues_;  // One for each caller: a flood waits behind itself.
   PartyId last_served_{};
   std::size_t queued_ = 0;
+  bool closed_ = false;
   std::map<PartyId, Bucket> buckets_;
   engine::ServiceUse use_{};
   Instant last_request_{};

@@ -126,5 +126,14 @@ TEST_CASE("usage: token counts are found in a whole answer and at the end of a s
   CHECK(other.tokens_in() == 0);
 }
 
+TEST_CASE("live service: once it is removed nobody waits for it, and nobody begins to") {
+  Bench bench(0);
+  CHECK(bench.enter() == LiveService::Entry::kWaits);
+  bench.service.close();
+  REQUIRE(bench.granted.size() == 1);
+  CHECK_FALSE(bench.granted.front());
+  CHECK(bench.enter() == LiveService::Entry::kFull);
+}
+
 }  // namespace
 }  // namespace tranche::gateway

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// level: what the platform promises, and whether it keeps it.
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/commands.hpp"
+#include "cli/human.hpp"
+#include "wire/api_level.hpp"
+
+namespace tranche::cli {
+namespace {
+
+using wire::LevelList;
+using wire::LevelView;
+
+std::string percent_text(std::uint32_t permille) {
+  return std::to_string(permille / 10) + "." + std::to_string(permille % 10) + "%";
+}
+
+std::string promise_text(const LevelView& level) {
+  std::string out;
+  if (level.start_within) out = "starts within " + text(*level.start_within);
+  if (level.keep_deadlines) out += std::string(out.empty() ? "" : ", ") + "ends by its deadline";
+  for (std::size_t i = 0; i < level.kinds.size(); ++i)
+    out += (i == 0 ? " (" : ", ") + std::string(wire::name_of(level.kinds[i])) +
+           (i + 1 == level.kinds.size() ? ")" : "");
+  return out;
+}
+
+Table table_of(const std::vector<LevelView>& levels) {
+  Table table({{"LEVEL"},
+               {"PARTY"},
+               {"PROMISE"},
+               {"TARGET", Align::kRight},
+               {"KEPT", Align::kRight},
+               {"MISSED", Align::kRight},
+               {"ATTAINED", Align::kRight},
+               {"AT RISK", Align::kRight},
+               {"CREDIT", Align::kRight},
+               {"CREDITED", Align::kRight}});
+  for (const LevelView& one : levels)
+    table.add({one.name,
+               one.party,
+               promise_text(one),
+               percent_text(one.target_permille),
+               std::to_string(one.kept),
+               std::to_string(one.missed),
+               one.attained_permille ? percent_text(*one.attained_permille) : "-",
+               std::to_string(one.at_risk.size()),
+               std::to_string(one.credit_percent) + "%",
+               text(one.credited)});
+  return table;
+}
+
+std::string story_of(const LevelView& level) {
+  std::string out;
+  for (const wire::LevelMissView& miss : level.misses)
+    out += level.name + ": " + text(miss.job) + " missed its " + miss.what + " by " + text(miss.late) + "\n";
+  for (const wire::LevelRiskView& risk : level.at_risk)
+    out += level.name + ": " + text(risk.job) +
+           (risk.left > Duration{} ? " is at risk in " + text(risk.left) : " is late already") + "\n";
+  return out;
+}
+
+void print(Session& session, const std::string& body, const std::vector<LevelView>& levels) {
+  session.print(body, {.table = [&] { return table_of(levels); }});
+}
+
+void add_set(CLI::App& group, Program& program) {
+  struct Options {
+    wire::LevelSpec level{};
+    std::string start{};
+    std::vector<std::string> kinds{};
+    double target = 99;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App& command =
+      add_command(group,
+                  {"set",
+                   "Promise something to a party",
+                   "tranche level set gold --party acme --start-within 5m --target 99.5 --credit 10\n"
+                   "tranche level set film --party acme/studio --deadlines --kind render --credit 25"});
+  command.add_option("name", options->level.name, "For people")->required();
+  command.add_option("--party", options->level.party, "To whom, and everyone below")
+      ->required()
+      ->type_name("PARTY");
+  command.add_option("--start-within", options->start, "Jobs begin within so long of their submission")
+      ->type_name("DURATION");
+  command.add_flag("--deadlines", options->level.keep_deadlines, "Jobs with a deadline end by it");
+  command.add_option("--kind", options->kinds, "Only for such workloads; may be repeated")
+      ->type_name("KIND")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+  command.add_option("--target", options->target, "Percent of jobs that keep it")
+      ->type_name("PERCENT")
+      ->capture_default_str();
+  command
+      .add_option("--credit",
+                  options->level.credit_percent,
+                  "Percent of a job's cost that comes back when it is missed")
+      ->type_name("PERCENT");
+  command.callback([options, &program] {
+    wire::LevelSpec level = options->level;
+    if (!options->start.empty()) {
+      level.start_within = parse_duration(options->start);
+      if (!level.start_within) throw usage_failure("--start-within takes a duration such as 5m");
+    }
+    for (const std::string& name : options->kinds) {
+      const auto kind = wire::from_name<wire::WorkloadKind>(name);
+      if (!kind)
+        throw usage_failure(
+            "--kind takes inference, finetune, training, render, video, interactive or batch");
+      level.kinds.push_back(*kind);
+    }
+    if (options->target < 0 || options->target > 100)
+      throw usage_failure("--target takes a percentage up to 100");
+    level.target_permille = static_cast<std::uint32_t>(options->target * 10 + 0.5);
+    Session& session = program.session();
+    const auto answer =
+        session.ask<LevelView>({.method = "PUT", .path = "/v1/levels", .body = wire::to_json(level)});
+    print(session, answer.body, {answer.value});
+  });
+}
+
+}  // namespace
+
+void add_level_commands(CLI::App& root, Program& program) {
+  CLI::App& group =
+      add_group(root, {"level", "What is promised to whom, and whether it is kept", "tranche level list"});
+  add_set(group, program);
+  CLI::App& list =
+      add_command(group, {"list", "Service levels of this month, and jobs at risk", "tranche level list"});
+  list.callback([&program] {
+    Session& session = program.session();
+    const auto answer = session.get<LevelList>("/v1/levels");
+    print(session, answer.body, answer.value.items);
+    for (const LevelView& level : answer.value.items)
+      if (const std::string story = story_of(level); !story.empty())
+        session.say(story.substr(0, story.size() - 1));
+  });
+  const auto removed = std::make_shared<std::pair<std::string, std::string>>();
+  CLI::App& remove = add_command(group, {"rm", "Promise it no more", "tranche level rm acme gold"});
+  remove.add_option("party", removed->first, "To whom it was promised")->required();
+  remove.add_option("name", removed->second, "Its name")->required();
+  remove.callback([removed, &program] {
+    program.session().call(
+        {.method = "DELETE",
+         .path = "/v1/levels/" + path_segment(removed->first) + "/" + path_segment(removed->second)});
+    program.session().say(removed->second + " is promised no more");
+  });
+}
+
+}  // namespace tranche::cli

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Service levels: what the platform promises a party's jobs, how often it kept it this month, and what it
+// gives back when it did not.
+#include <boost/describe/class.hpp>
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/money.hpp"
+#include "base/time.hpp"
+#include "wire/workload.hpp"
+
+namespace tranche::engine {
+
+struct LevelKey {
+  PartyId party{};
+  std::string name{};
+  auto operator<=>(const LevelKey&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(LevelKey, (), (party, name))
+
+struct LevelTerms {
+  std::vector<wire::WorkloadKind> kinds{};  // Empty: all.
+  Duration start_within{};                  // Of the submission; zero: nothing is promised about the start.
+  bool keep_deadlines = false;              // Jobs with a deadline end by it.
+  std::uint32_t target_permille = 990;      // So many of a thousand keep it.
+  std::uint32_t credit_percent = 0;         // Of what a job cost, when it was not kept for it.
+  bool operator==(const LevelTerms&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(LevelTerms, (), (kinds, start_within, keep_deadlines, target_permille, credit_percent))
+
+struct LevelMiss {
+  JobId job{};
+  Instant at{};
+  Duration late{};     // By so much.
+  bool start = false;  // It began late; else it ended late.
+};
+BOOST_DESCRIBE_STRUCT(LevelMiss, (), (job, at, late, start))
+
+struct ServiceLevel {
+  LevelKey key{};
+  LevelTerms terms{};
+  Instant month{};  // That these count for.
+  std::uint64_t kept = 0;
+  std::uint64_t missed = 0;
+  Money credited{};
+  std::vector<LevelMiss> misses{};  // The last ones.
+  std::vector<JobId> owing{};       // Jobs that run and will be given something back when they end.
+};
+BOOST_DESCRIBE_STRUCT(ServiceLevel, (), (key, terms, month, kept, missed, credited, misses, owing))
+
+struct SetLevel {
+  LevelKey key{};
+  LevelTerms terms{};
+};
+struct LevelSet {
+  LevelKey key{};
+  LevelTerms terms{};
+};
+BOOST_DESCRIBE_STRUCT(LevelSet, (), (key, terms))
+
+struct RemoveLevel {
+  LevelKey key{};
+};
+struct LevelRemoved {
+  LevelKey key{};
+};
+BOOST_DESCRIBE_STRUCT(LevelRemoved, (), (key))
+
+struct LevelJudged {
+  LevelKey key{};
+  PartyId owner{};
+  JobId job{};
+  bool start = false;  // Judged by its start; else by its end.
+  Duration late{};     // Zero: it was kept.
+  Money credit{};      // Given back now.
+};
+BOOST_DESCRIBE_STRUCT(LevelJudged, (), (key, owner, job, start, late, credit))
+
+// A job that waits or runs, and may break a promise: more than half of the time to start has passed, or what
+// it may still take reaches beyond its deadline.
+struct LevelRisk {
+  JobId job{};
+  Duration left{};  // Until it is broken; negative: it is.
+};
+
+}  // namespace tranche::engine

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/service_level.hpp"
+
+#include <doctest/doctest.h>
+
+#include "engine/cost.hpp"
+#include "engine/decide.hpp"
+#include "engine/market_world.hpp"
+#include "engine/snapshot.hpp"
+
+namespace tranche::engine {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+
+struct Promised : World {
+  PartyId acme = create(PartyKind::kTenant, kPlatform, "acme");
+  PartyId ana = user(acme, "ana");
+  NodeId machine = node("gpu-01", 1);
+  LevelKey key{acme, "gold"};
+  std::uint64_t records = 0;
+
+  Promised() {
+    const PriceList list{.name = "list", .rules = {{.name = "all", .gpu_hour = units(2)}}};
+    REQUIRE(run(SetPriceList{list}, root));
+    REQUIRE(run(TopUp{acme, units(100), "", ""}, root));
+  }
+  Decision promise(const LevelTerms& terms) { return run(SetLevel{key, terms}, root); }
+  const ServiceLevel& level() { return state.work.levels.at(key); }
+  void begin(JobId id) {
+    schedule();
+    REQUIRE(report(state.jobs.at(id).leases.front(), LeaseState::kRunning));
+    schedule();
+  }
+  // Runs for an hour and is charged for it.
+  void work_and_end(JobId id) {
+    const LeaseId lease = state.jobs.at(id).leases.front();
+    const Instant began = clock;
+    clock += hours(1);
+    ReportMeters command{.node = machine};
+    command.records.push_back({.lease = lease,
+                               .epoch = state.leases.at(lease).epoch,
+                               .sequence = ++records,
+                               .device = state.leases.at(lease).slices.front().device,
+                               .from = began,
+                               .to = clock});
+    REQUIRE(run(command));
+    REQUIRE(scrub(lease));
+    REQUIRE(report(lease, LeaseState::kEnded, EndReason::kExited));
+    schedule();
+  }
+  [[nodiscard]] Money credit() const { return balance(state.ledger, credit_account(state, acme)); }
+};
+
+TEST_CASE("service level: a start in time is kept, and nothing is given back") {
+  Promised world;
+  REQUIRE(world.promise({.start_within = minutes(5), .credit_percent = 10}));
+  const JobId job = world.submit(world.ana, gpus(1));
+  world.begin(job);
+  world.work_and_end(job);
+  CHECK(world.level().kept == 1);
+  CHECK(world.level().missed == 0);
+  CHECK(world.credit() == units(98));
+}
+
+TEST_CASE(
+    "service level: a late start is missed, named, and a tenth of the job's cost comes back at its end") {
+  Promised world;
+  REQUIRE(world.promise({.start_within = minutes(5), .credit_percent = 10}));
+  const JobId first = world.submit(world.ana, gpus(1));
+  world.begin(first);
+  const JobId late = world.submit(world.ana, gpus(1));
+  world.clock += minutes(4);
+  world.work_and_end(first);
+  world.begin(late);
+  CHECK(world.level().missed == 1);
+  REQUIRE(world.level().misses.size() == 1);
+  CHECK(world.level().misses.front().job == late);
+  CHECK(world.level().misses.front().late == minutes(59));
+  CHECK(world.level().owing == std::vector{late});
+  const Money before = world.credit();
+  world.work_and_end(late);
+  CHECK(world.credit() == Money{before.micros - 1'800'000});
+  CHECK(world.state.jobs.at(late).credited == Money{200'000});
+  CHECK(world.level().credited == Money{200'000});
+  CHECK(world.level().owing.empty());
+  const auto costs = cost_report(
+      world.state, world.acme, wire::CostBy::kTenant, world.clock - hours(48), world.clock + hours(48));
+  CHECK(costs.total == Money{3'800'000});
+}
+
+TEST_CASE("service level: jobs that wait too long are at risk before it is too late") {
+  Promised world;
+  REQUIRE(world.promise({.start_within = minutes(10)}));
+  const JobId first = world.submit(world.ana, gpus(1));
+  world.begin(first);
+  const JobId waits = world.submit(world.ana, gpus(1));
+  world.clock += minutes(4);
+  REQUIRE(world.run(Tick{}));
+  CHECK(levels_at_risk(world.state, world.level(), 10).empty());
+  world.clock += minutes(2);
+  REQUIRE(world.run(Tick{}));
+  const auto risks = levels_at_risk(world.state, world.level(), 10);
+  REQUIRE(risks.size() == 1);
+  CHECK(risks.front().job == waits);
+  CHECK(risks.front().left == minutes(4));
+}
+
+TEST_CASE("service level: deadlines that pass are missed, and only jobs of its kind and party count") {
+  Promised world;
+  REQUIRE(
+      world.promise({.kinds = {wire::WorkloadKind::kRender}, .keep_deadlines = true, .credit_percent = 100}));
+  Ask ask = gpus(1);
+  ask.kind = wire::WorkloadKind::kRender;
+  ask.deadline = world.clock + minutes(30);
+  const JobId late = world.submit(world.ana, ask);
+  world.begin(late);
+  world.work_and_end(late);
+  CHECK(world.level().missed == 1);
+  CHECK(world.credit() == units(100));  // All of it came back.
+  ask.kind = wire::WorkloadKind::kTraining;
+  ask.deadline = world.clock + minutes(30);
+  const JobId other = world.submit(world.ana, ask);
+  world.begin(other);
+  world.work_and_end(other);
+  CHECK(world.level().missed == 1);
+}
+
+TEST_CASE("service level: what promises nothing is refused, and only the operator promises") {
+  Promised world;
+  CHECK_FALSE(world.promise({}));
+  CHECK_FALSE(world.promise({.start_within = minutes(5), .credit_percent = 101}));
+  CHECK_FALSE(world.run(SetLevel{world.key, {.start_within = minutes(5)}}, world.ana));
+  REQUIRE(world.promise({.start_within = minutes(5)}));
+  const std::string bytes = encode_state(world.state);
+  const auto read = decode_state(bytes);
+  REQUIRE(read);
+  CHECK(encode_state(*read) == bytes);
+  CHECK(read->work.levels.size() == 1);
+  REQUIRE(world.run(RemoveLevel{world.key}, world.root));
+  CHECK(world.state.work.levels.empty());
+}
+
+}  // namespace
+}  // namespace tranche::engine

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the API takes and says about service levels.
+#include <array>
+#include <boost/describe/class.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/money.hpp"
+#include "base/time.hpp"
+#include "wire/fields.hpp"
+#include "wire/workload.hpp"
+
+namespace tranche::wire {
+
+struct LevelSpec {
+  std::string name{};
+  std::string party{};
+  std::vector<WorkloadKind> kinds{};
+  std::optional<Duration> start_within{};
+  bool keep_deadlines = false;
+  std::uint32_t target_permille = 990;
+  std::uint32_t credit_percent = 0;
+};
+BOOST_DESCRIBE_STRUCT(LevelSpec,
+                      (),
+                      (name, party, kinds, start_within, keep_deadlines, target_permille, credit_percent))
+template <>
+struct Fields<LevelSpec> {
+  static constexpr std::array<std::string_view, 2> kRequired{"name", "party"};
+  static constexpr std::array kDocs{
+      FieldDoc{"party", "to whom it is promised, and everyone below"},
+      FieldDoc{"kinds", "workloads it holds for; empty: all"},
+      FieldDoc{"start_within", "of the submission"},
+      FieldDoc{"keep_deadlines", "jobs with a deadline end by it"},
+      FieldDoc{"target_permille", "so many of a thousand jobs keep it"},
+      FieldDoc{"credit_percent", "of what a job cost, given back when it was not kept for it"}};
+};
+
+struct LevelMissView {
+  JobId job{};
+  Instant at{};
+  Duration late{};
+  std::string what{};  // start, deadline
+};
+BOOST_DESCRIBE_STRUCT(LevelMissView, (), (job, at, late, what))
+
+struct LevelRiskView {
+  JobId job{};
+  Duration left{};  // Until it is broken; negative: it is.
+};
+BOOST_DESCRIBE_STRUCT(LevelRiskView, (), (job, left))
+
+struct LevelView {
+  std::string name{};
+  std::string party{};  // Path.
+  std::vector<WorkloadKind> kinds{};
+  std::optional<Duration> start_within{};
+  bool keep_deadlines = false;
+  std::uint32_t target_permille = 0;
+  std::uint32_t credit_percent = 0;
+  std::uint64_t kept = 0;  // This month.
+  std::uint64_t missed = 0;
+  std::optional<std::uint32_t> attained_permille{};  // Absent: nothing was judged yet.
+  Money credited{};
+  std::vector<LevelMissView> misses{};
+  std::vector<LevelRiskView> at_risk{};
+};
+BOOST_DESCRIBE_STRUCT(LevelView,
+                      (),
+                      (name,
+                       party,
+                       kinds,
+                       start_within,
+                       keep_deadlines,
+                       target_permille,
+                       credit_percent,
+                       kept,
+                       missed,
+                       attained_permille,
+                       credited,
+                       misses,
+                       at_risk))
+
+struct LevelList {
+  std::vector<LevelView> items{};
+};
+BOOST_DESCRIBE_STRUCT(LevelList, (), (items))
+
+}  // namespace tranche::wire
