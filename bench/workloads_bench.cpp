@@ -239,7 +239,7 @@ void frame_rows(Caller& user, std::vector<Row>& rows) {
   constexpr int kFrames = 240, kSlices = 2;
   // Two fit on the device at once, and no third.
   const JobId film = user.submit(
-      R"({"run":"sleep 0.1 # {frame}","kind":"render","units":{"frames":"1..240"},"resources":{"gpus":"1:0.5"}})");
+      R"({"run":"sleep 0.1 # {frame}","kind":"render","units":{"frames":"1..240"},"resources":{"gpus":"gpu:0.5"}})");
   const wire::JobDetail done = user.until_over(film);
   if (done.job.state != wire::JobState::kSucceeded || !done.job.started || !done.job.ended)
     throw std::runtime_error("the frames failed: " + done.message);
