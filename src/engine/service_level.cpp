@@ -93,8 +93,9 @@ void apply(State& state, const Envelope& envelope, const LevelSet& event) {
 }
 
 Decision decide(const State& state, const Envelope&, const Actor& actor, const RemoveLevel& command) {
+  if (!state.work.levels.contains(command.key) || !may(state, actor, Action::kViewBilling, command.key.party))
+    return refuse(not_found());
   if (auto refusal = check_access(state, actor, Action::kManagePlatform, kPlatform)) return refuse(*refusal);
-  if (!state.work.levels.contains(command.key)) return refuse(not_found());
   return Events{LevelRemoved{command.key}};
 }
 
