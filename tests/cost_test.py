@@ -174,7 +174,7 @@ def invoices_for_people_and_tags():
         assert row["what"] == "nlp" and row["units"]["steps"] == 3, row
         assert up.ana.get("/v1/costs/acme?by=unit").json["items"][0]["what"] == "steps"
         assert "/step" in up.tranche(up.ana, "cost", "show", "acme", "--by", "tag")
-        assert up.ana.get(f"/v1/jobs/{job}").json["progress"]["cost_each"] != "0", up.ana.get(f"/v1/jobs/{job}").json
+        assert micros(up.ana.get(f"/v1/jobs/{job}").json["progress"]["cost_each"]) > 0, up.ana.get(f"/v1/jobs/{job}").json
     return None
 
 

@@ -2,13 +2,15 @@
 """Services behind the gateway, on a real server and agent: ready, balanced, replaced, changed, gone and back."""
 import http.client
 import json
+import os
 import pathlib
+import subprocess
 import threading
 import time
 import urllib.parse
 
 from node_test import PATIENCE, Site
-from tranche_platform import main, make_user
+from tranche_platform import TRANCHE, main, make_user
 
 SERVER = (pathlib.Path(__file__).parent.parent / "examples/service/server.py").read_text()
 
@@ -195,6 +197,25 @@ def whoever_waits_for_a_removed_service_is_told():
         assert answers == [504], answers
 
 
+def the_service_of_the_examples():
+    """The example is served as it stands: its folder is uploaded, and the first request brings a replica."""
+    with Site() as site:
+        site.agent()
+        folder = pathlib.Path(__file__).parent.parent
+        done = subprocess.run([TRANCHE, "serve", "-f", "examples/service/service.yaml"], cwd=folder, text=True,
+                              capture_output=True, timeout=PATIENCE, check=False,
+                              env={**os.environ, "TRANCHE_URL": f"http://127.0.0.1:{site.platform.port}",
+                                   "TRANCHE_TOKEN": site.token})
+        assert done.returncode == 0, done.stderr
+        service = Service(site)
+        service.url = site.ana.get("/v1/services/digest").json["url"]
+        status, body, _ = service.ask("/")
+        assert status == 200 and len(json.loads(body)["digest"]) == 64, body
+        wrong = dict(service.body, job={"run": "true", "port": 8000, "workdir": "/etc"})
+        refused = site.ana.put("/v1/services", wrong)
+        assert refused.status == 400 and "workdir" in refused.body, refused
+
+
 def a_service_that_never_works_says_so():
     """Replicas that end, or never become ready, are replaced more and more rarely, and the reason is shown."""
     with Site() as site:
@@ -208,5 +229,5 @@ def a_service_that_never_works_says_so():
 
 if __name__ == "__main__":
     main([requests_reach_a_job_without_a_network, a_replica_dies_under_load, a_rolling_update_drops_nothing,
-          from_zero_and_back, versions_share_by_weight, whoever_waits_for_a_removed_service_is_told,
+          from_zero_and_back, versions_share_by_weight, whoever_waits_for_a_removed_service_is_told, the_service_of_the_examples,
           a_service_that_never_works_says_so])

@@ -2,6 +2,7 @@
 // Jobs that run again and again: set, look at, remove. The calendar becomes instants here.
 #include "api/api.hpp"
 #include "api/booking_views.hpp"
+#include "api/named.hpp"
 #include "api/problem.hpp"
 #include "api/recurrence.hpp"
 #include "api/submission.hpp"
@@ -120,33 +121,18 @@ void list(Api& api, Call call) {
            });
 }
 
-const engine::RecurringJob* find(const State& state, const Actor& actor, const std::string& name) {
-  for (const auto& [key, job] : state.work.recurring)
-    if (key.name == name && engine::may(state, actor, engine::Action::kViewJob, job.owner)) return &job;
-  return nullptr;
-}
-
 void show(Api& api, Call call) {
   const std::string name = call.parameters.front();
   api.view(std::move(call),
            [name](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
-             const engine::RecurringJob* job = find(state, actor, name);
+             const engine::RecurringJob* job = find_named(state, actor, state.work.recurring, name);
              if (job == nullptr) return refuse(engine::not_found());
              return json(view_of(state, *job));
            });
 }
 
 void remove(Api& api, Call call) {
-  const std::string name = call.parameters.front();
-  api.loop().read([&api, call = std::move(call), name](const State& state) mutable {
-    call.envelope.at = state.now;
-    const auto actor = engine::actor_of(state, call.envelope);
-    if (!actor) return call.reply.send(unauthenticated(call.envelope.request_id));
-    const engine::RecurringJob* job = find(state, *actor, name);
-    const engine::RecurringKey key = job == nullptr ? engine::RecurringKey{} : job->key;
-    api.run(
-        std::move(call), engine::RemoveRecurring{key}, [](const server::Outcome&) { return no_content(); });
-  });
+  remove_named<engine::RemoveRecurring>(api, std::move(call), &engine::Workloads::recurring);
 }
 
 }  // namespace

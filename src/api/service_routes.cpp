@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Services: set, look at, remove.
 #include "api/api.hpp"
+#include "api/named.hpp"
 #include "api/problem.hpp"
+#include "api/submission.hpp"
 #include "api/views.hpp"
 #include "wire/fields.hpp"
 #include "wire/resolve_ask.hpp"
@@ -34,19 +36,17 @@ wire::ServiceView view_of(const Api& api, const State& state, const engine::Serv
   return view;
 }
 
-void set(Api& api, Call call) {
-  auto spec = read_spec(call);
-  if (!spec) return call.reply.send(problem(spec.error(), call.envelope.request_id));
+void set_checked(Api& api, Call call, wire::ServiceSpec& spec) {
   const auto catalogue = api.catalogue();
-  engine::SetService command{.name = spec->name, .replicas_max = spec->replicas.max};
-  for (wire::ServiceVersion& version : spec->versions) {
+  engine::SetService command{.name = spec.name, .replicas_max = spec.replicas.max};
+  for (wire::ServiceVersion& version : spec.versions) {
     const auto ask = wire::resolve_ask(version.job, catalogue->skus, catalogue->settings);
     if (!ask) return call.reply.send(problem(ask.error(), call.envelope.request_id));
     const wire::TextMap secrets = version.job.secrets;
     for (const auto& [name, secret] : secrets) version.job.secrets.set(name, api.sealer().seal(secret));
     command.versions.push_back({.name = version.name, .ask = *ask, .spec = wire::to_json(version.job)});
   }
-  command.spec = wire::to_json(*spec);
+  command.spec = wire::to_json(spec);
   const std::string owner(call.query_value("owner"));
   const auto render = [&api](const server::Outcome& outcome) {
     const auto& event = std::get<engine::ServiceSet>(outcome.events->front());
@@ -61,6 +61,20 @@ void set(Api& api, Call call) {
   });
 }
 
+void set(Api& api, Call call) {
+  auto spec = read_spec(call);
+  if (!spec) return call.reply.send(problem(spec.error(), call.envelope.request_id));
+  const std::string owner(call.query_value("owner"));
+  api.loop().read([&api, call = std::move(call), spec = std::move(*spec), owner](const State& state) mutable {
+    const PartyId party = owner.empty() ? call.envelope.actor : engine::find_path(state, owner);
+    for (const wire::ServiceVersion& version : spec.versions)
+      if (const std::string& folder = version.job.workdir; !folder.empty())
+        if (const auto wrong = workdir_problem(api, state, party, folder))
+          return call.reply.send(problem(*wrong, call.envelope.request_id));
+    set_checked(api, std::move(call), spec);
+  });
+}
+
 void list(Api& api, Call call) {
   api.view(std::move(call),
            [&api](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
@@ -72,35 +86,18 @@ void list(Api& api, Call call) {
            });
 }
 
-// A service of the caller's own tenant by name, or TENANT/NAME written with a tenant's id.
-const engine::Service* find(const State& state, const Actor& actor, const std::string& name) {
-  for (const auto& [key, service] : state.work.services) {
-    const bool named = key.name == name;
-    if (named && engine::may(state, actor, engine::Action::kViewJob, service.owner)) return &service;
-  }
-  return nullptr;
-}
-
 void show(Api& api, Call call) {
   const std::string name = call.parameters.front();
   api.view(std::move(call),
            [&api, name](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
-             const engine::Service* service = find(state, actor, name);
+             const engine::Service* service = find_named(state, actor, state.work.services, name);
              if (service == nullptr) return refuse(engine::not_found());
              return versioned(json(view_of(api, state, *service)), service->revision);
            });
 }
 
 void remove(Api& api, Call call) {
-  const std::string name = call.parameters.front();
-  api.loop().read([&api, call = std::move(call), name](const State& state) mutable {
-    call.envelope.at = state.now;
-    const auto actor = engine::actor_of(state, call.envelope);
-    if (!actor) return call.reply.send(unauthenticated(call.envelope.request_id));
-    const engine::Service* service = find(state, *actor, name);
-    const engine::ServiceKey key = service == nullptr ? engine::ServiceKey{} : service->key;
-    api.run(std::move(call), engine::RemoveService{key}, [](const server::Outcome&) { return no_content(); });
-  });
+  remove_named<engine::RemoveService>(api, std::move(call), &engine::Workloads::services);
 }
 
 }  // namespace

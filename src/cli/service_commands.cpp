@@ -5,6 +5,7 @@
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
 #include "cli/terminal.hpp"
+#include "cli/workdir_upload.hpp"
 #include "wire/service.hpp"
 
 namespace tranche::cli {
@@ -88,11 +89,14 @@ void add_serve(CLI::App& root, Program& program) {
       ->type_name("PARTY");
   command.callback([options, &program] {
     Session& session = program.session();
-    const auto service = wire::parse_service_file(read_file_or_stdin(options->file));
+    auto service = wire::parse_service_file(read_file_or_stdin(options->file));
     if (!service)
       throw usage_failure(options->file + ": " + wire::text(service.error()), "nothing was changed");
     const std::string owner = options->owner.empty() ? session.target().subscriber : options->owner;
     const std::string path = owner.empty() ? "/v1/services" : "/v1/services?owner=" + path_segment(owner);
+    for (wire::ServiceVersion& version : service->versions)
+      if (!version.job.workdir.empty())
+        version.job.workdir = upload_workdir(session, version.job.workdir, owner);
     print_one(session,
               session.ask<ServiceView>({.method = "PUT", .path = path, .body = wire::to_json(*service)}));
   });

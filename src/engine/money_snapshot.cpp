@@ -2,7 +2,7 @@
 #include "engine/money_snapshot.hpp"
 
 #include "engine/market_fill.hpp"
-#include "wire/codec_impl.hpp"
+#include "engine/snapshot_values.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -25,24 +25,6 @@ void write_table(std::string& out, const IdTable<T>& table) {
   const auto ids = table.ids();
   wire::detail::write_varint(out, ids.size());
   for (const std::uint64_t id : ids) write_record(out, *table.find(id));
-}
-
-template <class Map>
-void write_values(std::string& out, const Map& map) {
-  wire::detail::write_varint(out, map.size());
-  for (const auto& [key, value] : map) write_record(out, value);
-}
-
-template <class T, class Take>
-bool read_each(RecordReader& reader, Take take) {
-  std::uint64_t count = 0;
-  if (!read_record(reader, count)) return false;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    T value{};
-    if (!read_record(reader, value)) return false;
-    take(std::move(value));
-  }
-  return true;
 }
 
 bool read_ledger(RecordReader& reader, Ledger& ledger) {

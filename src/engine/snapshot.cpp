@@ -2,8 +2,8 @@
 #include "engine/snapshot.hpp"
 
 #include "engine/money_snapshot.hpp"
+#include "engine/snapshot_values.hpp"
 #include "engine/work_snapshot.hpp"
-#include "wire/codec_impl.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -28,26 +28,6 @@ BOOST_DESCRIBE_STRUCT(Counters,
                        next_device,
                        next_lease,
                        next_claim))
-
-template <class Map>
-void write_values(std::string& out, const Map& map) {
-  wire::detail::write_varint(out, map.size());
-  for (const auto& [key, value] : map) wire::detail::write_record(out, value);
-}
-
-// Values carry their own key; they were written in order, so each goes to the end.
-template <class Map, class KeyOf>
-bool read_values(wire::detail::RecordReader& reader, Map& map, KeyOf key_of) {
-  std::uint64_t count = 0;
-  if (!wire::detail::read_record(reader, count)) return false;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    typename Map::mapped_type value{};
-    if (!wire::detail::read_record(reader, value)) return false;
-    const auto key = key_of(value);
-    map.emplace_hint(map.end(), key, std::move(value));
-  }
-  return true;
-}
 
 bool read_remembered(wire::detail::RecordReader& reader, State& state) {
   std::uint64_t count = 0;

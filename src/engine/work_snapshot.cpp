@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/work_snapshot.hpp"
 
-#include "wire/codec_impl.hpp"
+#include "engine/snapshot_values.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -15,24 +15,6 @@ struct Door {
   std::uint16_t port = 0;
 };
 BOOST_DESCRIBE_STRUCT(Door, (), (lease, port))
-
-template <class Map>
-void write_values(std::string& out, const Map& map) {
-  wire::detail::write_varint(out, map.size());
-  for (const auto& [key, value] : map) write_record(out, value);
-}
-
-template <class Value, class Keep>
-bool read_each(RecordReader& reader, Keep keep) {
-  std::uint64_t count = 0;
-  if (!read_record(reader, count)) return false;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    Value value{};
-    if (!read_record(reader, value)) return false;
-    keep(std::move(value));
-  }
-  return true;
-}
 
 }  // namespace
 

@@ -16,7 +16,7 @@ std::uint32_t running_chunks(const State& state, const JobGroup& group) {
   return running;
 }
 
-Events end_group(const State& state, const JobGroup& group, const Job& parent) {
+Events end_group(const JobGroup& group, const Job& parent) {
   JobEnded ended{
       .id = group.id, .owner = group.owner, .state = JobState::kSucceeded, .reason = EndReason::kExited};
   if (parent.stop_requested) {
@@ -28,7 +28,6 @@ Events end_group(const State& state, const JobGroup& group, const Job& parent) {
     ended.exit_code = 1;
     ended.message = failure_text(group);
   }
-  static_cast<void>(state);
   return Events{std::move(ended)};
 }
 
@@ -77,8 +76,7 @@ Events advance_tail(const State& state, const Envelope& envelope, const JobGroup
 Events advance_group(const State& state, const Envelope& envelope, const JobGroup& group) {
   const Job& parent = state.jobs.at(group.id);
   if (is_over(parent.state) || state.work.waits.contains(group.id)) return {};
-  if (group.chunks.empty() && (group.settled() || parent.stop_requested))
-    return end_group(state, group, parent);
+  if (group.chunks.empty() && (group.settled() || parent.stop_requested)) return end_group(group, parent);
   if (parent.stop_requested) return {};
   if (group.waiting.empty()) return advance_tail(state, envelope, group);
   const std::uint32_t running = running_chunks(state, group);

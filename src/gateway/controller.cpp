@@ -68,7 +68,12 @@ void Gateway::stop() {
     wake_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
-  for (const auto& [name, service] : by_name_) service->close();
+  decltype(by_name_) services;
+  {
+    const std::lock_guard lock(mutex_);
+    services = by_name_;
+  }
+  for (const auto& [name, service] : services) service->close();
   forwarder_.close();
 }
 
