@@ -134,7 +134,10 @@ void list(Api& api, Call call) {
                  path = paths.emplace(job.owner, engine::path_of(state, job.owner)).first;
                out.items.push_back(view_of(state, job, path->second));
              }
-             return json(out);
+             net::Response response = json(out);
+             // In the header too: a client can ask for the next page before it has read this one.
+             if (!out.next.empty()) response.headers.emplace_back("Next-Cursor", out.next);
+             return response;
            });
 }
 

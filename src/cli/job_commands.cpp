@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ps, show, stop: jobs after they were submitted.
+#include <future>
+
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
@@ -30,12 +32,19 @@ void print_jobs(Session& session, const std::string& path, std::size_t most) {
   if (rows_wanted) {
     const Show show = session.output() == Output::kWide ? Show::kWide : Show::kAlways;
     JobTable table(now(), show);
-    std::string cursor;
-    do {
-      const net::Response page =
-          session.call({.path = cursor.empty() ? path : path + "&cursor=" + net::percent_encode(cursor)});
-      cursor = table.add_page(page.body, most - table.rows());
-    } while (!cursor.empty() && table.rows() < most);
+    const auto fetch = [&](std::string_view cursor) {
+      std::string page = cursor.empty() ? path : path + "&cursor=" + net::percent_encode(cursor);
+      return std::async(std::launch::async,
+                        [&session, page = std::move(page)] { return session.call({.path = page}); });
+    };
+    // The server makes the next page while this one becomes rows.
+    std::future<net::Response> coming = fetch("");
+    while (coming.valid()) {
+      const net::Response page = coming.get();
+      const std::string_view cursor = page.header("Next-Cursor");
+      if (!cursor.empty() && table.rows() < most) coming = fetch(cursor);
+      table.add_page(page.body, most - table.rows());
+    }
     count = table.rows();
     write_stdout(table.take().text(show));
   } else {
@@ -64,7 +73,7 @@ void add_ps(CLI::App& root, Program& program) {
   command.add_option("--limit", options->limit, "At most so many")->type_name("COUNT");
   command.callback([options, &program] {
     Session& session = program.session();
-    constexpr std::size_t kPage = 10'000;  // One request for what one screen of a terminal can scroll.
+    constexpr std::size_t kPage = 2'500;
     const std::size_t most = options->limit == 0 ? SIZE_MAX : options->limit;
     std::string path = "/v1/jobs?limit=" + std::to_string(std::min(most, kPage));
     if (!options->state.empty()) {

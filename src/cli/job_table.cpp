@@ -47,7 +47,7 @@ void JobTable::add(const JobView& job) {
               wide && job.ended ? text(*job.ended) : std::string()});
 }
 
-std::string JobTable::add_page(std::string_view body, std::size_t most) {
+void JobTable::add_page(std::string_view body, std::size_t most) {
   if (table_.empty()) table_.reserve(std::min(most, body.size() / 200), 110);
   const auto rest = wire::each_item(body, "items", [&](std::string_view item) {
     if (most-- == 0) return false;
@@ -55,7 +55,6 @@ std::string JobTable::add_page(std::string_view body, std::size_t most) {
     return true;
   });
   if (!rest) throw Session::unreadable(rest.error());
-  return rest->empty() ? std::string() : Session::parsed<wire::JobList>(*rest).next;
 }
 
 Table job_table(const std::vector<JobView>& jobs, Instant now) {

@@ -18,9 +18,8 @@ class JobTable {
  public:
   JobTable(Instant now, Show most);
   void add(const wire::JobView& job);
-  // Adds at most `most` jobs of a page; its cursor, or empty at the end. Throws Failure when it makes no
-  // sense.
-  std::string add_page(std::string_view body, std::size_t most);
+  // Adds at most `most` jobs of a page. Throws Failure when it makes no sense.
+  void add_page(std::string_view body, std::size_t most);
   [[nodiscard]] Table take() { return std::move(table_); }
   [[nodiscard]] std::size_t rows() const { return table_.rows(); }
 
