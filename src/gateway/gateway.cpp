@@ -42,7 +42,21 @@ std::string_view bearer_of(const net::Request& request) {
 
 }  // namespace
 
-struct Gateway::Flight {
+struct Gateway::Flight final : Turnstile::Ticket, std::enable_shared_from_this<Flight> {
+  Flight(Gateway& of, Turnstile& through) : gateway(of), turnstile(through) {}
+  ~Flight() override {
+    if (is_inside) turnstile.leave(service->key().tenant);
+  }
+  Flight(const Flight&) = delete;
+  Flight& operator=(const Flight&) = delete;
+  void go() override {
+    is_inside = true;
+    gateway.take_off(shared_from_this());
+  }
+
+  Gateway& gateway;
+  Turnstile& turnstile;
+  bool is_inside = false;
   std::shared_ptr<LiveService> service;
   std::shared_ptr<const net::Request> request;
   std::string path;
@@ -74,14 +88,34 @@ void Gateway::handle(net::Request&& request, net::Reply reply) {
   if (!service || (!open && caller != service->key().tenant))
     return reply.send(problem(404, "there is no such service: /TENANT/SERVICE/..."));
   if (!request.header("Upgrade").empty()) return reply.send(problem(501, "upgrades are not passed through"));
-  auto flight = std::make_shared<Flight>();
+  auto flight = std::make_shared<Flight>(*this, turnstile_of(reply));
   flight->service = std::move(service);
   flight->path = address.rest.empty() ? "/" : std::string(address.rest);
   if (!request.query.empty()) flight->path += '?' + request.query;
   flight->caller = caller;
   flight->request = std::make_shared<const net::Request>(std::move(request));
   flight->reply.emplace(std::move(reply));
-  take_off(std::move(flight));
+  // By whom it is called is the service's business; here the tenant counts that has the service.
+  switch (flight->turnstile.enter(flight->service->key().tenant, flight)) {
+    case Turnstile::Entry::kGo:
+      return flight->go();
+    case Turnstile::Entry::kWaits:
+      return;
+    case Turnstile::Entry::kFull:
+      flight->service->count(503, 0, 0);
+      return flight->reply->send(problem(503, "too many requests for services of this tenant wait"));
+  }
+}
+
+// One for each thread: what they share out is the thread's time.
+Turnstile& Gateway::turnstile_of(const net::Reply& reply) {
+  net::Loop& thread = *net::Forwarder::thread_of(reply);
+  const std::lock_guard lock(mutex_);
+  auto& turnstile = turnstiles_[&thread];
+  if (!turnstile)
+    turnstile = std::make_unique<Turnstile>(
+        [&thread](Turnstile& asks) { net::Forwarder::later(thread, [&asks] { asks.turn(); }); });
+  return *turnstile;
 }
 
 void Gateway::take_off(std::shared_ptr<Flight> flight) {

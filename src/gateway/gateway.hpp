@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "gateway/live_service.hpp"
+#include "gateway/turnstile.hpp"
 #include "net/client.hpp"
 #include "net/forward.hpp"
 #include "net/server.hpp"
@@ -45,6 +46,7 @@ class Gateway {
   struct Flight;  // One request and where it was tried.
 
   // gateway.cpp: requests.
+  [[nodiscard]] Turnstile& turnstile_of(const net::Reply& reply);
   void take_off(std::shared_ptr<Flight> flight);
   void fly(const std::shared_ptr<Flight>& flight, const Pick& pick);
   void land(const std::shared_ptr<Flight>& flight,
@@ -88,7 +90,8 @@ class Gateway {
   net::Forwarder forwarder_;
   mutable std::mutex mutex_;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<LiveService>> by_name_;
-  std::map<PartyId, PartyId> tenants_;              // Of everybody who may call.
+  std::map<PartyId, PartyId> tenants_;  // Of everybody who may call.
+  std::map<const net::Loop*, std::unique_ptr<Turnstile>> turnstiles_;
   std::map<engine::ServiceKey, Control> controls_;  // The controller's thread only.
   std::map<engine::ServiceKey, std::string> statuses_;
   std::vector<std::pair<engine::ServiceKey, std::string>> answers_;  // To additions; text: why not.

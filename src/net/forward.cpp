@@ -5,6 +5,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/dispatch.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <mutex>
@@ -289,6 +290,14 @@ void Forwarder::send(std::shared_ptr<const Request> request,
                                                  std::move(reply),
                                                  std::move(hooks));
   asio::dispatch(loop->io(), [forwarding = std::move(forwarding)] { forwarding->start(); });
+}
+
+const std::shared_ptr<Loop>& Forwarder::thread_of(const Reply& reply) {
+  return reply.exchange_->loop;
+}
+
+void Forwarder::later(Loop& thread, std::function<void()> what) {
+  asio::post(thread.io(), std::move(what));
 }
 
 void Forwarder::close() {

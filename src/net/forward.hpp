@@ -15,6 +15,8 @@
 
 namespace tranche::net {
 
+class Loop;
+
 struct ForwardTarget {
   std::string address{};  // Numeric.
   std::uint16_t port = 0;
@@ -58,6 +60,9 @@ class Forwarder {
             ForwardOptions options,
             Reply reply,
             ForwardHooks hooks);
+  // The thread of a request's connection, and something to do there once what is ready there now is done.
+  [[nodiscard]] static const std::shared_ptr<Loop>& thread_of(const Reply& reply);
+  static void later(Loop& thread, std::function<void()> what);
   // After the servers whose requests it carried were stopped, and before they are gone.
   void close();
 

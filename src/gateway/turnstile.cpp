@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/turnstile.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tranche::gateway {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kTurnGoal = 1ms;      // A request sees about two turns: one on its way in, one on its way out.
+constexpr auto kRemembered = 10s;    // Who called within this is thought to call again.
+constexpr auto kLookEvery = 100ms;
+constexpr std::size_t kBudgetLeast = 4, kBudgetMost = 1024;
+constexpr std::size_t kWaitingMost = 4096;  // Of one tenant; more are turned away.
+// Few requests at once weigh this much, many less: with a weight in proportion to what it asks for, a flood would
+// win. Nobody weighs less than one, so that nobody starves.
+constexpr std::size_t kWeightMost = 8;
+constexpr std::size_t kFew = 64;
+
+}  // namespace
+
+Turnstile::Entry Turnstile::enter(PartyId tenant, const std::shared_ptr<Ticket>& ticket) {
+  const std::lock_guard lock(mutex_);
+  const auto now = now_();
+  const auto [at, is_new] = lanes_.try_emplace(tenant);
+  Lane& lane = at->second;
+  const bool is_back = is_new || now - lane.seen > kRemembered;
+  lane.seen = now;
+  if (is_back) look_around(now);
+  if (contended_ && !asked_) begin_turn(now);
+  if (contended_ && (waiting_ > 0 || room_ == 0)) {
+    if (lane.waiting.size() >= kWaitingMost) return Entry::kFull;
+    lane.waiting.push_back(ticket);
+    ++waiting_;
+    return Entry::kWaits;
+  }
+  if (contended_) --room_;
+  ++lane.inside;
+  return Entry::kGo;
+}
+
+void Turnstile::leave(PartyId tenant) {
+  const std::lock_guard lock(mutex_);
+  const auto lane = lanes_.find(tenant);
+  if (lane != lanes_.end() && lane->second.inside > 0) --lane->second.inside;
+}
+
+void Turnstile::turn() {
+  std::vector<std::shared_ptr<Ticket>> let_in;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto now = now_();
+    asked_ = false;
+    resize_budget(now - turn_began_);
+    look_around(now);
+    if (waiting_ > 0) begin_turn(now);
+    if (!contended_) room_ = waiting_;
+    serve(let_in);
+  }
+  for (const auto& ticket : let_in) ticket->go();
+}
+
+std::size_t Turnstile::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_;
+}
+
+void Turnstile::begin_turn(Clock::time_point now) {
+  asked_ = true;
+  turn_began_ = now;
+  room_ = budget_;
+  ask_for_turn_(*this);
+}
+
+// As many as would have fitted into the goal, had they taken as long each as those of the last turn.
+void Turnstile::resize_budget(Clock::duration lasted) {
+  const std::size_t used = budget_ - std::min(room_, budget_);
+  if (lasted > kTurnGoal) {
+    const auto fitting = static_cast<std::size_t>(static_cast<Clock::rep>(used) *
+                                                  Clock::duration(kTurnGoal).count() / lasted.count());
+    budget_ = std::clamp(fitting, kBudgetLeast, budget_);
+  } else if (room_ == 0) {
+    budget_ = std::min(budget_ + budget_ / 4 + 1, kBudgetMost);
+  }
+}
+
+// Forgets who has not called for a while, and sees who is left.
+void Turnstile::look_around(Clock::time_point now) {
+  if (now - looked_ > kLookEvery) {
+    looked_ = now;
+    std::erase_if(lanes_, [&](const auto& entry) {
+      return entry.second.at_once() == 0 && now - entry.second.seen > kRemembered;
+    });
+  }
+  std::size_t callers = 0;
+  lightest_ = 0;
+  for (const auto& [tenant, lane] : lanes_) {
+    if (lane.at_once() == 0 && now - lane.seen > kRemembered) continue;
+    lightest_ = callers++ == 0 ? lane.at_once() : std::min(lightest_, lane.at_once());
+  }
+  contended_ = callers > 1;
+}
+
+// Halved for every doubling beyond a few, or beyond what the lightest asks for.
+std::size_t Turnstile::weight(const Lane& lane) const {
+  std::size_t weight = kWeightMost;
+  for (std::size_t few = std::max(kFew, lightest_); weight > 1 && few < lane.at_once(); few *= 2) weight /= 2;
+  return weight;
+}
+
+void Turnstile::serve(std::vector<std::shared_ptr<Ticket>>& let_in) {
+  while (room_ > 0 && waiting_ > 0) {
+    auto at = lanes_.lower_bound(current_);
+    if (at == lanes_.end()) at = lanes_.begin();
+    if (at->first != std::exchange(current_, at->first)) is_credited_ = false;
+    Lane& lane = at->second;
+    if (!std::exchange(is_credited_, true)) lane.credit = weight(lane);
+    while (lane.credit > 0 && room_ > 0 && !lane.waiting.empty()) {
+      let_in.push_back(std::move(lane.waiting.front()));
+      lane.waiting.pop_front();
+      ++lane.inside;
+      --lane.credit;
+      --room_;
+      --waiting_;
+    }
+    if (lane.credit == 0 || lane.waiting.empty()) move_on(at);
+  }
+}
+
+void Turnstile::move_on(Lanes::iterator from) {
+  const auto next = std::next(from);
+  current_ = next == lanes_.end() ? lanes_.begin()->first : next->first;
+  is_credited_ = false;
+}
+
+}  // namespace tranche::gateway
