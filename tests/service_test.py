@@ -14,6 +14,42 @@ from tranche_platform import TRANCHE, main, make_user
 
 SERVER = (pathlib.Path(__file__).parent.parent / "examples/service/server.py").read_text()
 
+# Debian's own WebSocket server as a replica: nothing of ours is at that end.
+TALKER = """
+import asyncio, http, os, websockets
+async def talk(socket):
+    async for message in socket:
+        await socket.send(message[::-1])
+async def health(path, headers):
+    return (http.HTTPStatus.OK, [], b"ok") if path == "/health" else None
+async def main():
+    async with websockets.serve(talk, "127.0.0.1", int(os.environ["PORT"]), process_request=health, max_size=None):
+        await asyncio.Future()
+asyncio.run(main())
+"""
+# The same package as the client. Says what it was answered, and stays until its input ends.
+CALLER = """
+import asyncio, sys, websockets
+async def main(url, token):
+    try:
+        async with websockets.connect(url, extra_headers={"Authorization": "Bearer " + token}, max_size=None) as socket:
+            for message in ("hello", bytes(range(256)) * 4096, "again"):
+                await socket.send(message)
+                assert await socket.recv() == message[::-1]
+            print(101, socket.response_headers["X-Tranche-Version"], flush=True)
+            await asyncio.to_thread(sys.stdin.read)
+    except websockets.exceptions.InvalidStatusCode as refused:
+        print(refused.status_code, flush=True)
+asyncio.run(main(*sys.argv[1:]))
+"""
+DEBIAN_PYTHON = "/usr/bin/python3"  # The one that Debian's packages are for.
+# Takes connections, and never answers.
+MUTE = """
+import os, socket, time
+listener = socket.create_server(("127.0.0.1", int(os.environ["PORT"])))
+kept = []
+while True: kept.append(listener.accept())
+"""
 
 
 class Service:
@@ -216,6 +252,46 @@ def the_service_of_the_examples():
         assert refused.status == 400 and "workdir" in refused.body, refused
 
 
+def an_upgrade_passes_through():
+    """A WebSocket of Debian's python3-websockets at both ends: messages pass both ways, and it counts as active."""
+    if subprocess.run([DEBIAN_PYTHON, "-c", "import websockets"], capture_output=True, check=False).returncode != 0:
+        return "[skipped] python3-websockets is not installed"
+    with Site() as site:
+        site.agent()
+        job = dict(Service(site).body["job"], envs={"CODE": TALKER})
+        service = Service(site, job=job).set()
+        service.until(lambda v: v["ready"] == 1)
+        url = service.url.replace("http://", "ws://") + "/any"
+
+        def call(token):
+            return subprocess.Popen([DEBIAN_PYTHON, "-c", CALLER, url, token], text=True, stdin=subprocess.PIPE,
+                                    stdout=subprocess.PIPE)
+
+        with call(site.token) as caller:
+            assert caller.stdout.readline() == "101 v1\n"
+            assert service.view()["copies"][0]["active"] == 1, service.view()
+        service.until(lambda v: v["copies"][0]["active"] == 0 and v["requests"] >= 1)
+        with call("nonsense") as stranger:
+            assert stranger.stdout.readline() == "401\n"
+        assert service.ask("/health")[0] == 200  # Ordinary requests go the same way.
+
+
+def a_replica_that_hangs_delays_no_other_service():
+    """One service's replica takes probes and never answers; another service becomes ready beside it."""
+    with Site() as site:
+        site.agent()
+        mute = dict(Service(site).body, name="mute", replicas={"min": 3, "max": 3},
+                    job={"run": "exec python3 -c \"$CODE\"", "port": 8000, "resources": {"cpus": "0.25+"}, "envs": {"CODE": MUTE}})
+        assert site.ana.put("/v1/services", mute).status == 200
+        site.until(lambda: [c["state"] for c in site.ana.get("/v1/services/mute").json["copies"]] == ["starting"] * 3)
+        service = Service(site, replicas={"min": 0, "max": 1}).set()
+        began = time.monotonic()
+        assert service.ask("/")[0] == 200
+        took = time.monotonic() - began
+        assert site.ana.get("/v1/services/mute").json["ready"] == 0
+        return f"first answer after {took * 1000:.0f} ms"
+
+
 def a_service_that_never_works_says_so():
     """Replicas that end, or never become ready, are replaced more and more rarely, and the reason is shown."""
     with Site() as site:
@@ -230,4 +306,4 @@ def a_service_that_never_works_says_so():
 if __name__ == "__main__":
     main([requests_reach_a_job_without_a_network, a_replica_dies_under_load, a_rolling_update_drops_nothing,
           from_zero_and_back, versions_share_by_weight, whoever_waits_for_a_removed_service_is_told, the_service_of_the_examples,
-          a_service_that_never_works_says_so])
+          an_upgrade_passes_through, a_replica_that_hangs_delays_no_other_service, a_service_that_never_works_says_so])

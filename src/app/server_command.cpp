@@ -159,6 +159,8 @@ net::ServerOptions agent_options(const ServerFlags& flags, const net::Certificat
   return options;
 }
 
+constexpr unsigned kGatewayThreadsMost = 8;
+
 // Services are called at an address of their own; bodies and streams may be longer there.
 net::ServerOptions gateway_options(const ServerFlags& flags, const net::CertificateAuthority& authority) {
   net::ServerOptions options = listen_options("--listen", flags.listen);
@@ -169,6 +171,8 @@ net::ServerOptions gateway_options(const ServerFlags& flags, const net::Certific
   }
   options.body_bytes_max = std::size_t{64} << 20U;
   options.answer_timeout = std::chrono::hours(1);  // Each service has its own.
+  options.threads =
+      static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kGatewayThreadsMost));
   if (!options.address.starts_with("127.") && options.address != "::1" && options.address != "localhost")
     options.tls = own_certificate(authority, options.address);
   return options;

@@ -42,26 +42,41 @@ std::string_view bearer_of(const net::Request& request) {
 
 }  // namespace
 
-struct Gateway::Flight final : Turnstile::Ticket, std::enable_shared_from_this<Flight> {
+struct Gateway::Flight final : Turnstile::Ticket, net::Errand, std::enable_shared_from_this<Flight> {
   Flight(Gateway& of, Turnstile& through) : gateway(of), turnstile(through) {}
-  ~Flight() override {
-    if (is_inside) turnstile.leave(service->key().tenant);
-  }
+  ~Flight() override { leave_turnstile(); }
   Flight(const Flight&) = delete;
   Flight& operator=(const Flight&) = delete;
+
   void go() override {
     is_inside = true;
     gateway.take_off(shared_from_this());
+  }
+  void leave_turnstile() {
+    if (std::exchange(is_inside, false)) turnstile.leave(service->key().tenant);
+  }
+
+  [[nodiscard]] const net::Request& request() const override { return asked; }
+  [[nodiscard]] std::string_view target_path() const override { return path; }
+  void on_head(int status, std::string_view content_type, std::string& fields) override {
+    usage.watch(content_type);
+    fields.append("X-Tranche-Version: ").append(pick.version).append("\r\n");
+    if (status == 101) leave_turnstile();  // It may stay for hours, and say little.
+  }
+  void on_body(std::string_view piece) override { usage.read(piece); }
+  void on_end(net::ForwardEnd end, int status, net::Reply* answer) override {
+    gateway.land(shared_from_this(), end, status, answer);
   }
 
   Gateway& gateway;
   Turnstile& turnstile;
   bool is_inside = false;
   std::shared_ptr<LiveService> service;
-  std::shared_ptr<const net::Request> request;
+  net::Request asked;
   std::string path;
   PartyId caller{};
   std::optional<net::Reply> reply;
+  Pick pick;  // Where it is now.
   Tried tried;
   UsageReader usage;
 };
@@ -87,13 +102,12 @@ void Gateway::handle(net::Request&& request, net::Reply reply) {
   // Whoever may not call it may not know of it either.
   if (!service || (!open && caller != service->key().tenant))
     return reply.send(problem(404, "there is no such service: /TENANT/SERVICE/..."));
-  if (!request.header("Upgrade").empty()) return reply.send(problem(501, "upgrades are not passed through"));
   auto flight = std::make_shared<Flight>(*this, turnstile_of(reply));
   flight->service = std::move(service);
   flight->path = address.rest.empty() ? "/" : std::string(address.rest);
   if (!request.query.empty()) flight->path += '?' + request.query;
   flight->caller = caller;
-  flight->request = std::make_shared<const net::Request>(std::move(request));
+  flight->asked = std::move(request);
   flight->reply.emplace(std::move(reply));
   // By whom it is called is the service's business; here the tenant counts that has the service.
   switch (flight->turnstile.enter(flight->service->key().tenant, flight)) {
@@ -122,7 +136,7 @@ void Gateway::take_off(std::shared_ptr<Flight> flight) {
   using Entry = LiveService::Entry;
   LiveService& service = *flight->service;
   const auto granted = [this, flight](std::optional<Pick> pick) {
-    if (pick) return fly(flight, *pick);
+    if (pick) return fly(flight, std::move(*pick));
     flight->service->count(504, 0, 0);
     flight->reply->send(problem(504, "no replica became ready in time"));
   };
@@ -143,28 +157,14 @@ void Gateway::take_off(std::shared_ptr<Flight> flight) {
   }
 }
 
-void Gateway::fly(const std::shared_ptr<Flight>& flight, const Pick& pick) {
+void Gateway::fly(const std::shared_ptr<Flight>& flight, Pick pick) {
   flight->tried.add(pick.job);
-  net::ForwardHooks hooks;
-  hooks.on_head = [flight, version = pick.version](net::Response& head) {
-    flight->usage.watch(head.content_type);
-    head.headers.emplace_back("X-Tranche-Version", version);
-  };
-  hooks.on_body = [flight](std::string_view piece, bool) { flight->usage.read(piece); };
-  hooks.on_end = [this, flight, pick](net::ForwardEnd end, int status, net::Reply* reply) {
-    land(flight, pick, end, status, reply);
-  };
+  flight->pick = std::move(pick);
   net::Reply reply = std::move(*flight->reply);
-  forwarder_.send(flight->request,
-                  flight->path,
-                  pick.target,
-                  flight->service->forward_options(),
-                  std::move(reply),
-                  std::move(hooks));
+  forwarder_.send(flight, flight->pick.target, flight->service->forward_options(), std::move(reply));
 }
 
 void Gateway::land(const std::shared_ptr<Flight>& flight,
-                   const Pick& pick,
                    net::ForwardEnd end,
                    int status,
                    net::Reply* reply) {
@@ -172,7 +172,7 @@ void Gateway::land(const std::shared_ptr<Flight>& flight,
   LiveService& service = *flight->service;
   const bool good = end == ForwardEnd::kDone && status != 502 && status != 503;
   const bool neutral = end == ForwardEnd::kGone;
-  service.leave(pick, good ? Outcome::kGood : neutral ? Outcome::kNeutral : Outcome::kBad);
+  service.leave(flight->pick, good ? Outcome::kGood : neutral ? Outcome::kNeutral : Outcome::kBad);
   if (end == ForwardEnd::kDone || reply == nullptr) {
     flight->usage.finish();
     return service.count(
@@ -181,7 +181,7 @@ void Gateway::land(const std::shared_ptr<Flight>& flight,
   // Nobody has seen an answer. It is tried elsewhere when it reached nobody, or when twice is as good as
   // once.
   const bool may_retry =
-      end == ForwardEnd::kNotSent || (end == ForwardEnd::kNoAnswer && net::is_retry_safe(*flight->request));
+      end == ForwardEnd::kNotSent || (end == ForwardEnd::kNoAnswer && net::is_retry_safe(flight->asked));
   if (may_retry && flight->tried.count() < kTriesMost) {
     flight->reply.emplace(std::move(*reply));
     return take_off(flight);

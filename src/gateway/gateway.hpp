@@ -48,12 +48,8 @@ class Gateway {
   // gateway.cpp: requests.
   [[nodiscard]] Turnstile& turnstile_of(const net::Reply& reply);
   void take_off(std::shared_ptr<Flight> flight);
-  void fly(const std::shared_ptr<Flight>& flight, const Pick& pick);
-  void land(const std::shared_ptr<Flight>& flight,
-            const Pick& pick,
-            net::ForwardEnd end,
-            int status,
-            net::Reply* reply);
+  void fly(const std::shared_ptr<Flight>& flight, Pick pick);
+  void land(const std::shared_ptr<Flight>& flight, net::ForwardEnd end, int status, net::Reply* reply);
   [[nodiscard]] std::shared_ptr<LiveService> find(std::string_view tenant, std::string_view name) const;
 
   // controller.cpp: replicas. A Control belongs to the controller's thread.

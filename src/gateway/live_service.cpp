@@ -198,9 +198,11 @@ void LiveService::leave(const Pick& pick, Outcome outcome) {
     if (Slot* slot = slot_of(pick.job)) {
       if (slot->copy.active > 0) --slot->copy.active;
       if (outcome == Outcome::kGood) slot->failures = 0;
-      if (outcome == Outcome::kBad && ++slot->failures >= kFailuresToOpen) {
+      // What was on its way when it was closed tells nothing new: a thousand failures at once are one.
+      const auto now = now_();
+      if (outcome == Outcome::kBad && now >= slot->closed_until && ++slot->failures >= kFailuresToOpen) {
         const auto times = std::min<std::uint32_t>(slot->failures - kFailuresToOpen, 6);
-        slot->closed_until = now_() + std::min(kOpenFirst * (1U << times), kOpenMost);
+        slot->closed_until = now + std::min(kOpenFirst * (1U << times), kOpenMost);
       }
     }
     served = serve_waiters();

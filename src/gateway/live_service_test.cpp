@@ -72,6 +72,16 @@ TEST_CASE("live service: after failures in a row a replica rests, and a success 
   CHECK(bench.service.picture().queued == 0);  // It was let in again.
 }
 
+TEST_CASE("live service: many failures at once make a replica rest as long as three in a row do") {
+  Bench bench(1, {.concurrency = 100, .queue = 10});
+  for (int i = 0; i < 100; ++i) CHECK(bench.enter() == LiveService::Entry::kGranted);
+  for (int i = 0; i < 100; ++i) bench.service.leave(*bench.granted[0], Outcome::kBad);
+  CHECK(bench.enter() == LiveService::Entry::kWaits);
+  bench.now += std::chrono::milliseconds(501);
+  bench.service.expire_waiters();
+  CHECK(bench.service.picture().queued == 0);
+}
+
 TEST_CASE("live service: what was tried is not tried again, and a draining replica gets nothing") {
   Bench bench(3, {.concurrency = 8, .queue = 10});
   bench.service.drain({3});

@@ -9,13 +9,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kTurnGoal = 1ms;      // A request sees about two turns: one on its way in, one on its way out.
-constexpr auto kRemembered = 10s;    // Who called within this is thought to call again.
+constexpr auto kTurnGoal = 1ms;    // A request sees about two turns: one on its way in, one on its way out.
+constexpr auto kRemembered = 10s;  // Who called within this is thought to call again.
 constexpr auto kLookEvery = 100ms;
 constexpr std::size_t kBudgetLeast = 4, kBudgetMost = 1024;
 constexpr std::size_t kWaitingMost = 4096;  // Of one tenant; more are turned away.
-// Few requests at once weigh this much, many less: with a weight in proportion to what it asks for, a flood would
-// win. Nobody weighs less than one, so that nobody starves.
+// Few requests at once weigh this much, many less: with a weight in proportion to what it asks for, a flood
+// would win. Nobody weighs less than one, so that nobody starves.
 constexpr std::size_t kWeightMost = 8;
 constexpr std::size_t kFew = 64;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Who goes on first of those who arrived at one thread of the gateway. While several tenants call, a turn of the
-// thread lets in only so many requests that the next turn comes soon, and the tenants take turns: a flood waits
-// behind itself, whatever service it asks for. A tenant that is alone passes at once. Thread-safe; never blocks.
+// Who goes on first of those who arrived at one thread of the gateway. While several tenants call, a turn of
+// the thread lets in only so many requests that the next turn comes soon, and the tenants take turns: a flood
+// waits behind itself, whatever service it asks for. A tenant that is alone passes at once. Thread-safe;
+// never blocks.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +30,8 @@ class Turnstile {
     virtual void go() = 0;
   };
 
-  // `ask_for_turn` has turn() called when the thread has done what it has to do now; it must not call it itself.
+  // `ask_for_turn` has turn() called when the thread has done what it has to do now; it must not call it
+  // itself.
   explicit Turnstile(std::function<void(Turnstile&)> ask_for_turn, Now now = &Clock::now)
       : ask_for_turn_(std::move(ask_for_turn)), now_(std::move(now)) {}
 
@@ -61,11 +63,11 @@ class Turnstile {
   const Now now_;
   mutable std::mutex mutex_;
   Lanes lanes_;
-  PartyId current_{};          // Whose turn it is.
-  bool is_credited_ = false;   // It has got its credit for this visit.
-  bool contended_ = false;     // More than one tenant called lately.
-  bool asked_ = false;         // A turn will come.
-  std::size_t lightest_ = 0;   // Requests at once of the tenant with the fewest.
+  PartyId current_{};         // Whose turn it is.
+  bool is_credited_ = false;  // It has got its credit for this visit.
+  bool contended_ = false;    // More than one tenant called lately.
+  bool asked_ = false;        // A turn will come.
+  std::size_t lightest_ = 0;  // Requests at once of the tenant with the fewest.
   std::size_t waiting_ = 0;
   std::size_t budget_ = 1024;  // Let in during one turn; follows how long turns last.
   std::size_t room_ = 0;       // Left of it.

@@ -15,8 +15,8 @@ using Entry = Turnstile::Entry;
 constexpr PartyId kCalm = PartyId::make(PartyKind::kTenant, 1);
 constexpr PartyId kFlood = PartyId::make(PartyKind::kTenant, 2);
 
-// One thread that reads requests in the order they arrived and answers them, and clients who send the next request
-// when they have their answer. Time passes only through work.
+// One thread that reads requests in the order they arrived and answers them, and clients who send the next
+// request when they have their answer. Time passes only through work.
 class Model {
  public:
   explicit Model(bool is_fair = true) : is_fair_(is_fair) {}

@@ -3,10 +3,7 @@
 #include "net/internal/connection.hpp"
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/post.hpp>
 
 namespace tranche::net {
 namespace {
@@ -59,49 +56,44 @@ Connection::~Connection() = default;
 void Connection::start() {
   loop_->add(shared_from_this());
   read_deadline_ = Clock::now() + shared_->options.header_timeout;
-  asio::co_spawn(socket_.get_executor(), serve(shared_from_this()), asio::detached);
+  shake_hands();
 }
 
-asio::awaitable<void> Connection::serve([[maybe_unused]] std::shared_ptr<Connection> self) {
-  boost::system::error_code error;
-  if (!co_await shake_hands()) {
-    close();
-    co_return;
+void Connection::shake_hands() {
+  const Transfer step = stream_->handshake();
+  if (step.status == Status::kWaitReadable || step.status == Status::kWaitWritable) {
+    const auto what = step.status == Status::kWaitReadable ? tcp::socket::wait_read : tcp::socket::wait_write;
+    socket_.async_wait(what, [self = shared_from_this()](const boost::system::error_code&) {
+      if (!self->closed_) self->shake_hands();
+    });
+    return;
   }
-  while (!closed_ && !peer_finished_) {
-    if (reading_ && (full() || upgrading_)) {
-      co_await room();
-    } else if (!stream_->has_buffered()) {
-      co_await socket_.async_wait(tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, error));
-    }
-    if (closed_) break;
+  if (step.status != Status::kDone) return close();
+  shaking_hands_ = false;
+  certificate_ = stream_->peer_certificate();
+  await_bytes();
+}
+
+void Connection::await_bytes() {
+  if (closed_ || peer_finished_) return;
+  if (reading_ && (full() || upgrading_)) {
+    room_awaited_ = true;  // Until an answer made room for more requests.
+  } else if (stream_->has_buffered()) {
+    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->on_bytes(); });
+  } else {
+    socket_.async_wait(tcp::socket::wait_read,
+                       [self = shared_from_this()](const boost::system::error_code&) { self->on_bytes(); });
+  }
+}
+
+void Connection::on_bytes() {
+  if (closed_) return;
+  {
     const Loop::Busy busy(*loop_);
     reading_ ? receive() : discard();
     loop_->read_mail();
   }
-}
-
-asio::awaitable<bool> Connection::shake_hands() {
-  boost::system::error_code error;
-  for (;;) {
-    const Transfer step = stream_->handshake();
-    if (step.status == Status::kDone) break;
-    if (step.status != Status::kWaitReadable && step.status != Status::kWaitWritable) co_return false;
-    const auto what = step.status == Status::kWaitReadable ? tcp::socket::wait_read : tcp::socket::wait_write;
-    co_await socket_.async_wait(what, asio::redirect_error(asio::use_awaitable, error));
-    if (closed_) co_return false;
-  }
-  shaking_hands_ = false;
-  certificate_ = stream_->peer_certificate();
-  co_return true;
-}
-
-// Waits until an answer made room for more requests.
-asio::awaitable<void> Connection::room() {
-  boost::system::error_code error;
-  room_.emplace(socket_.get_executor(), Clock::time_point::max());
-  co_await room_->async_wait(asio::redirect_error(asio::use_awaitable, error));
-  room_.reset();
+  await_bytes();
 }
 
 bool Connection::full() const {
@@ -188,12 +180,13 @@ void Connection::dispatch() {
   request.client_certificate = certificate_;
   exchange->head_only = request.method == "HEAD";
   exchange->request_bytes = request.body.size();
-  if (request.method == "GET" && same_text_in_any_case(request.header("Upgrade"), "websocket") &&
+  const std::string_view protocol = request.header("Upgrade");
+  upgrading_ = !protocol.empty();  // Until it is answered, what follows may be in that protocol.
+  if (request.method == "GET" && same_text_in_any_case(protocol, "websocket") &&
       request.header("Sec-WebSocket-Version") == "13") {
     exchange->upgradable = true;
     exchange->websocket_key = request.header("Sec-WebSocket-Key");
     exchange->websocket_protocols = request.header("Sec-WebSocket-Protocol");
-    upgrading_ = true;
   }
   in_flight_bytes_ += exchange->request_bytes;
   in_flight_.push_back(exchange);

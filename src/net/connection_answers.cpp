@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answering half of a connection: answers in the order of their requests, streams, writing, the end.
 #include <array>
+#include <boost/asio/post.hpp>
 #include <charconv>
 
 #include "net/internal/connection.hpp"
+#include "net/internal/tunnel.hpp"
 #include "net/internal/websocket_session.hpp"
 
 namespace tranche::net {
@@ -47,7 +49,10 @@ void Connection::flush() {
     watch_clock();
     if (!closed_) wants_flush();
   }
-  if (room_ && !full() && !upgrading_) room_->cancel();
+  if (room_awaited_ && !full() && !upgrading_) {
+    room_awaited_ = false;
+    boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->on_bytes(); });
+  }
 }
 
 void Connection::emit_continue() {
@@ -63,16 +68,17 @@ void Connection::emit_answers() {
     const std::shared_ptr<Exchange> front = in_flight_.front();
     if (in_flight_.size() == 1 && !reading_) front->keep_alive = false;
     if (front->answer == Exchange::Answer::kUpgrade) return emit_upgrade(*front);
+    if (front->answer == Exchange::Answer::kTunnel) return emit_tunnel(*front);
     if (front->answer == Exchange::Answer::kStream) {
       if (!emit_stream(*front)) break;
     } else {
       emit_response(*front);
     }
     if (closed_) return;
-    if (front->upgradable) upgrading_ = false;
     in_flight_bytes_ -= front->request_bytes;
     front->connection = nullptr;
     in_flight_.erase(in_flight_.begin());
+    if (in_flight_.empty()) upgrading_ = false;  // Nothing was read behind a request that asked for it.
     emitted = true;
     if (!front->keep_alive) {
       reading_ = false;
@@ -99,6 +105,7 @@ void Connection::emit_head(const Exchange& exchange, std::string_view framing) {
     if (frames_the_answer(name) || has_line_break(name) || has_line_break(value)) continue;
     out.append(name).append(": ").append(value).append("\r\n");
   }
+  out += exchange.relayed_fields;
   out += framing;
   if (!exchange.keep_alive) {
     out += "Connection: close\r\n";
@@ -175,6 +182,27 @@ void Connection::emit_upgrade(Exchange& exchange) {
   session->accept(std::move(upgrade));
 }
 
+void Connection::emit_tunnel(Exchange& exchange) {
+  exchange.keep_alive = true;  // Nothing is said of it: the connection is another one from here on.
+  emit_head(exchange, "Connection: Upgrade\r\nUpgrade: " + exchange.switch_to + "\r\n");
+  std::string first;
+  while (!output_.empty()) {
+    std::array<iovec, OutputQueue::kPieces> pieces{};
+    const std::size_t before = first.size();
+    for (const iovec& piece : output_.front(pieces))
+      first.append(static_cast<const char*>(piece.iov_base), piece.iov_len);
+    output_.consume(first.size() - before);
+  }
+  const std::shared_ptr<Tunnel> tunnel = std::move(exchange.tunnel);
+  auto stream = std::move(stream_);
+  std::string early = std::move(input_);
+  boost::system::error_code error;
+  const int descriptor = socket_.release(error);
+  close();
+  if (error) return tunnel->abort();
+  tunnel->start(descriptor, std::move(stream), std::move(first), std::move(early));
+}
+
 void Connection::write_out() {
   while (!output_.empty() && !writable_awaited_) {
     std::array<iovec, OutputQueue::kPieces> pieces{};
@@ -231,7 +259,6 @@ void Connection::close() {
   boost::system::error_code error;
   if (stream_ && !lingering_ && output_.empty() && !shaking_hands_) stream_->shutdown_write();
   socket_.close(error);
-  if (room_) room_->cancel();
   loop_->remove(*this);
 }
 

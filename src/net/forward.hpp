@@ -2,7 +2,7 @@
 #pragma once
 // Sends a request on to another HTTP server and its answer back to the client, piece by piece as it comes.
 // Works on the thread of the request's own connection, with connections to the other server kept and used
-// again.
+// again. An upgrade that the other server agrees to is passed through: from then on bytes go both ways.
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -16,6 +16,7 @@
 namespace tranche::net {
 
 class Loop;
+class Tunnel;
 
 struct ForwardTarget {
   std::string address{};  // Numeric.
@@ -38,11 +39,17 @@ struct ForwardOptions {
   std::chrono::milliseconds between_bytes{60'000};
 };
 
-struct ForwardHooks {
-  std::function<void(Response& head)> on_head{};  // May change it; before the client sees any.
-  std::function<void(std::string_view piece, bool last)> on_body{};
+// A request that is sent on, and who hears of its way. Called on the request's thread; must not block.
+class Errand {
+ public:
+  virtual ~Errand() = default;
+  [[nodiscard]] virtual const Request& request() const = 0;
+  [[nodiscard]] virtual std::string_view target_path() const = 0;  // What is asked for there, query and all.
+  // Before the client sees any of the answer; `fields` ("Name: value\r\n" each) may be added to.
+  virtual void on_head(int status, std::string_view content_type, std::string& fields) = 0;
+  virtual void on_body(std::string_view piece) = 0;
   // Once, at the end. `reply` is there while the client has seen nothing: it may be tried elsewhere.
-  std::function<void(ForwardEnd end, int status, Reply* reply)> on_end{};
+  virtual void on_end(ForwardEnd end, int status, Reply* reply) = 0;
 };
 
 class Forwarder {
@@ -52,14 +59,7 @@ class Forwarder {
   Forwarder(const Forwarder&) = delete;
   Forwarder& operator=(const Forwarder&) = delete;
 
-  // From any thread. `target_path` is what the other server is asked for, query and all. Hooks are called on
-  // the request's thread and must not block.
-  void send(std::shared_ptr<const Request> request,
-            std::string target_path,
-            ForwardTarget target,
-            ForwardOptions options,
-            Reply reply,
-            ForwardHooks hooks);
+  void send(std::shared_ptr<Errand> errand, ForwardTarget target, ForwardOptions options, Reply reply);
   // The thread of a request's connection, and something to do there once what is ready there now is done.
   [[nodiscard]] static const std::shared_ptr<Loop>& thread_of(const Reply& reply);
   static void later(Loop& thread, std::function<void()> what);
@@ -67,6 +67,9 @@ class Forwarder {
   void close();
 
  private:
+  friend class Upstream;  // Works with the exchange behind a reply.
+  static Exchange& exchange_of(Reply& reply);
+  static void switch_protocol(Reply& reply, std::string protocol, std::shared_ptr<Tunnel> tunnel);
   class Pools;
   std::shared_ptr<Pools> pools_;
 };

@@ -44,6 +44,10 @@ bool same_text_in_any_case(std::string_view a, std::string_view b) {
 }
 
 void Headers::add(std::string_view name, std::string_view value) {
+  if (fields_.empty()) {  // As many as most requests have, in one go.
+    text_.reserve(512);
+    fields_.reserve(16);
+  }
   Field field;
   field.name_at = static_cast<std::uint32_t>(text_.size());
   text_ += name;

@@ -7,6 +7,7 @@
 #include "base/check.hpp"
 #include "net/internal/connection.hpp"
 #include "net/internal/exchange.hpp"
+#include "net/internal/tunnel.hpp"
 #include "net/internal/websocket_session.hpp"
 
 namespace tranche::net {
@@ -108,9 +109,10 @@ void StreamState::deliver() {
 }
 
 Exchange::~Exchange() {
-  // Nobody will carry them; a finished stream knows already, and an accepted WebSocket was taken out.
+  // Nobody will carry them; a finished stream knows already; a WebSocket or a tunnel was taken out.
   if (stream) stream->gone();
   if (websocket) websocket->abort();
+  if (tunnel) tunnel->abort();
 }
 
 void Exchange::finish(std::shared_ptr<Exchange> exchange) {

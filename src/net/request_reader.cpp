@@ -176,7 +176,12 @@ RequestReader::Outcome RequestReader::read(std::string_view bytes, std::size_t& 
       used += 2;
     }
     if (bytes.empty() || bytes == "\r") return Outcome::kNeedMore;
-    parser_ = std::make_unique<Parser>(limits_);
+    if (parser_) {  // In its place: a request costs no memory for this.
+      std::destroy_at(parser_.get());
+      std::construct_at(parser_.get(), limits_);
+    } else {
+      parser_ = std::make_unique<Parser>(limits_);
+    }
     phase_ = Phase::kHeader;
     expects_continue_ = false;
   }
@@ -216,7 +221,6 @@ RequestReader::Outcome RequestReader::parse(std::string_view bytes, std::size_t&
 
 Request RequestReader::take() {
   Request request = std::move(parser_->request);
-  parser_.reset();
   phase_ = Phase::kIdle;
   expects_continue_ = false;
   return request;

@@ -2,11 +2,8 @@
 #pragma once
 // One HTTP connection on its loop: reads requests, keeps their answers in order, writes them out.
 #include <atomic>
-#include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,9 +41,9 @@ class Connection final : public Session, public std::enable_shared_from_this<Con
   void flush() override;
 
   // Reading (connection.cpp)
-  boost::asio::awaitable<void> serve(std::shared_ptr<Connection> self);
-  boost::asio::awaitable<bool> shake_hands();
-  boost::asio::awaitable<void> room();
+  void shake_hands();
+  void await_bytes();
+  void on_bytes();
   void receive();
   void consume(std::string_view bytes);
   std::size_t parse(std::string_view bytes);
@@ -63,6 +60,7 @@ class Connection final : public Session, public std::enable_shared_from_this<Con
   void emit_response(Exchange& exchange);
   bool emit_stream(Exchange& exchange);  // True when it is complete.
   void emit_upgrade(Exchange& exchange);
+  void emit_tunnel(Exchange& exchange);
   void emit_head(const Exchange& exchange, std::string_view framing);
   void emit_continue();
   void write_out();
@@ -93,6 +91,7 @@ class Connection final : public Session, public std::enable_shared_from_this<Con
   bool continue_owed_ = false;
   bool continue_sent_ = false;
   bool writable_awaited_ = false;
+  bool room_awaited_ = false;
   bool closed_ = false;
   std::uint64_t served_ = 0;
   std::size_t discarded_ = 0;
@@ -101,7 +100,6 @@ class Connection final : public Session, public std::enable_shared_from_this<Con
   RequestReader::Phase clock_phase_ = RequestReader::Phase::kIdle;
   Clock::time_point read_deadline_ = Clock::time_point::max();
   Clock::time_point write_deadline_ = Clock::time_point::max();
-  std::optional<boost::asio::steady_timer> room_;
 };
 
 }  // namespace tranche::net

@@ -14,6 +14,7 @@
 namespace tranche::net {
 
 class Connection;
+class Tunnel;
 class WebSocketSession;
 
 // The queue between writers of a stream, on any thread, and its connection.
@@ -55,7 +56,7 @@ class StreamState final : public Mail, public std::enable_shared_from_this<Strea
 
 class Exchange final : public Mail {
  public:
-  enum class Answer { kNone, kResponse, kStream, kUpgrade };
+  enum class Answer { kNone, kResponse, kStream, kUpgrade, kTunnel };
 
   // Set before the handler runs, constant after.
   std::shared_ptr<Loop> loop;
@@ -63,7 +64,7 @@ class Exchange final : public Mail {
   bool head_only = false;
   bool keep_alive = true;
   bool http10 = false;
-  bool upgradable = false;
+  bool upgradable = false;  // To a WebSocket of ours.
   std::size_t request_bytes = 0;
   std::string websocket_key;
   std::string websocket_protocols;
@@ -71,6 +72,9 @@ class Exchange final : public Mail {
   // Set by the answering thread before it posts, read by the loop after.
   Answer answer = Answer::kNone;
   Response response;
+  std::string relayed_fields;  // Of another server's answer, as they go out.
+  std::string switch_to;       // The protocol of the tunnel.
+  std::shared_ptr<Tunnel> tunnel;
   std::shared_ptr<StreamState> stream;
   std::shared_ptr<WebSocketSession> websocket;
 

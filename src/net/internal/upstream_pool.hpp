@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Connections to other servers that wait for their next request, one pool for each loop, and the deadlines
-// of those at work.
-#include <boost/asio/ip/tcp.hpp>
+// of those at work. The loop's thread only.
 #include <boost/asio/steady_timer.hpp>
 #include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <vector>
 
 #include "net/forward.hpp"
@@ -15,34 +12,31 @@
 
 namespace tranche::net {
 
-class UpstreamPool {
+class Upstream;
+
+class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
  public:
   explicit UpstreamPool(Loop& loop) : loop_(loop), timer_(loop.io()) {}
 
-  // A kept connection whose other end has not closed it meanwhile.
-  std::optional<boost::asio::ip::tcp::socket> take(const ForwardTarget& target);
-  void give(const ForwardTarget& target, boost::asio::ip::tcp::socket socket);
+  // A kept one, or one that will connect. Kept ones hear when their other end closes; `look` looks once more,
+  // for a request that must not be sent in vain.
+  std::shared_ptr<Upstream> take(const ForwardTarget& target, bool look);
+  bool give(const std::shared_ptr<Upstream>& upstream);  // False: there are enough.
+  void forget(const Upstream& upstream);                 // One that was kept; its other end closed it.
 
-  class Timed {
-   public:
-    virtual ~Timed() = default;
-    virtual void expire(Clock::time_point now) = 0;
-  };
-  void watch(Timed& timed);
-  void unwatch(Timed& timed) { timed_.erase(&timed); }
+  void watch(Upstream& upstream);
+  void unwatch(Upstream& upstream);
+  void close();
   [[nodiscard]] Loop& loop() { return loop_; }
 
  private:
-  struct Idle {
-    boost::asio::ip::tcp::socket socket;
-    Clock::time_point since;
-  };
   void tick();
+  void drop_old(Clock::time_point now);
 
   Loop& loop_;
   boost::asio::steady_timer timer_;
-  std::map<ForwardTarget, std::vector<Idle>> idle_;
-  std::set<Timed*> timed_;
+  std::map<ForwardTarget, std::vector<std::shared_ptr<Upstream>>> idle_;
+  std::vector<Upstream*> busy_;  // Each knows its place.
   bool ticking_ = false;
 };
 
