@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "gateway/gateway.hpp"
-#include "net/client.hpp"
 #include "wire/codec.hpp"
 
 namespace tranche::gateway {
@@ -15,6 +14,7 @@ using Copy = LiveService::Copy;
 constexpr auto kTurn = 100ms, kTurnWhileStarting = 10ms;
 constexpr auto kCountEvery = 5s;
 constexpr auto kDrainMost = 30s;
+constexpr auto kProbePatience = 1s;
 
 Instant wall() {
   return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
@@ -68,6 +68,7 @@ void Gateway::stop() {
     wake_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
+  prober_.reset();
   decltype(by_name_) services;
   {
     const std::lock_guard lock(mutex_);
@@ -145,6 +146,7 @@ void Gateway::run() {
       for (const auto& [name, service] : by_name_) services.push_back(service);
     }
     take_answers();
+    take_probes();
     for (const auto& service : services) {
       if (last) {
         flush_counts(*service);
@@ -274,23 +276,47 @@ void Gateway::probe(LiveService& service, Control& control, const LiveService::P
       continue;
     }
     if (copy.facts.target.port == 0) continue;
-    starting.insert(job);
-    auto& client = control.probes[job];
-    if (!client)
-      client = std::make_unique<net::Client>(net::ClientOptions{.host = copy.facts.target.address,
-                                                                .port = copy.facts.target.port,
-                                                                .tls = std::nullopt,
-                                                                .connect_timeout = 200ms,
-                                                                .request_timeout = 500ms});
-    const auto answer = client->get(picture.spec.ready);
-    if (!answer || answer->status / 100 != 2) continue;
+    Probe& probe = control.probes[job];
+    if (!probe.is_good) {
+      starting.insert(job);
+      if (!std::exchange(probe.is_asked, true))
+        ask_whether_ready(service.key(), job, copy, picture.spec.ready);
+      continue;
+    }
     control.failures = 0;
     control.status.clear();
     control.seen_ready.insert(job);
-    starting.erase(job);
     service.set_ready(job, true);
   }
   std::erase_if(control.probes, [&](const auto& entry) { return !starting.contains(entry.first); });
+}
+
+// Beside this thread: a replica that hangs delays nobody but itself.
+void Gateway::ask_whether_ready(const engine::ServiceKey& key,
+                                JobId job,
+                                const Copy& copy,
+                                const std::string& path) {
+  prober_->ask(copy.facts.target, path, kProbePatience, [this, key, job](int status) {
+    const bool is_good = status / 100 == 2;
+    const std::lock_guard lock(mutex_);
+    probe_answers_.push_back({key, job, is_good});
+    if (!is_good) return;  // Asked again in the next turn; there is no hurry.
+    changed_ = true;
+    wake_.notify_one();
+  });
+}
+
+void Gateway::take_probes() {
+  std::vector<ProbeAnswer> answers;
+  {
+    const std::lock_guard lock(mutex_);
+    answers.swap(probe_answers_);
+  }
+  for (const ProbeAnswer& answer : answers) {
+    auto& probes = controls_[answer.key].probes;
+    const auto probe = probes.find(answer.job);
+    if (probe != probes.end()) probe->second = {.is_asked = false, .is_good = answer.is_good};
+  }
 }
 
 void Gateway::add(const engine::ServiceKey& key, const std::string& version, Control& control) {

@@ -12,8 +12,8 @@
 
 #include "gateway/live_service.hpp"
 #include "gateway/turnstile.hpp"
-#include "net/client.hpp"
 #include "net/forward.hpp"
+#include "net/prober.hpp"
 #include "net/server.hpp"
 #include "policy/service_scaling.hpp"
 #include "server/agent_hub.hpp"
@@ -53,13 +53,17 @@ class Gateway {
   [[nodiscard]] std::shared_ptr<LiveService> find(std::string_view tenant, std::string_view name) const;
 
   // controller.cpp: replicas. A Control belongs to the controller's thread.
+  struct Probe {
+    bool is_asked = false;  // And has not answered.
+    bool is_good = false;
+  };
   struct Control {
     policy::ServiceScaling scaling{};
     bool adding = false;  // Asked for, not yet answered.
     std::uint32_t failures = 0;
     Clock::time_point not_before{};
     std::string status{};
-    std::map<JobId, std::unique_ptr<net::Client>> probes{};
+    std::map<JobId, Probe> probes{};  // Of replicas that are not ready yet.
     std::set<JobId> seen_ready{}, known{};
     Clock::time_point counted{};
   };
@@ -75,6 +79,11 @@ class Gateway {
                      std::uint32_t part);
   void retire_drained(LiveService& service, const LiveService::Picture& picture);
   void take_answers();
+  void take_probes();
+  void ask_whether_ready(const engine::ServiceKey& key,
+                         JobId job,
+                         const LiveService::Copy& copy,
+                         const std::string& path);
   void probe(LiveService& service, Control& control, const LiveService::Picture& picture);
   void add(const engine::ServiceKey& key, const std::string& version, Control& control);
   void retire(const engine::ServiceKey& key, JobId job);
@@ -91,9 +100,17 @@ class Gateway {
   std::map<engine::ServiceKey, Control> controls_;  // The controller's thread only.
   std::map<engine::ServiceKey, std::string> statuses_;
   std::vector<std::pair<engine::ServiceKey, std::string>> answers_;  // To additions; text: why not.
+  struct ProbeAnswer {
+    engine::ServiceKey key{};
+    JobId job{};
+    bool is_good = false;
+  };
+  std::vector<ProbeAnswer> probe_answers_;
   std::condition_variable wake_;
   bool stopping_ = false, changed_ = false;
   std::thread thread_;
+  std::unique_ptr<net::Prober> prober_ =
+      std::make_unique<net::Prober>();  // Last: it calls back until it is gone.
 };
 
 }  // namespace tranche::gateway
