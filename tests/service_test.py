@@ -43,6 +43,20 @@ async def main(url, token):
 asyncio.run(main(*sys.argv[1:]))
 """
 DEBIAN_PYTHON = "/usr/bin/python3"  # The one that Debian's packages are for.
+# Answers one request after the other, each after a while.
+SLOW = """
+import http.server, json, os, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *unused): pass
+    def do_GET(self):
+        time.sleep(0 if self.path == "/health" else 0.1)
+        body = json.dumps({"job": os.environ["TRANCHE_JOB"]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+"""
 # Takes connections, and never answers.
 MUTE = """
 import os, socket, time
@@ -292,6 +306,34 @@ def a_replica_that_hangs_delays_no_other_service():
         return f"first answer after {took * 1000:.0f} ms"
 
 
+def waiting_and_lateness_bring_replicas():
+    """By queue delay a second replica comes when requests wait in line; a missed objective is shown and brings one."""
+    with Site() as site:
+        site.agent()
+        job = dict(Service(site).body["job"], envs={"CODE": SLOW})
+        service = Service(site, job=job, concurrency=1, replicas={"min": 1, "max": 2},
+                          scale={"by": "queue_delay", "target": "50ms"}).set()
+        service.until(lambda v: v["ready"] == 1)
+        load = Load(service, threads=4)
+        service.until(lambda v: v["ready"] == 2)
+        load.end()
+        assert not load.bad, load.bad[:3]
+        refused = site.ana.put("/v1/services", dict(service.body, scale={"by": "queue_delay"}))
+        assert refused.status == 400 and "queue_delay" in refused.body, refused
+        assert site.ana.call("DELETE", "/v1/services/echo").status == 204
+        service = Service(site, job=job, replicas={"min": 1, "max": 2}, objective={"p99": "1ms"})
+        service.body.pop("scale", None)
+        service.set()
+        load = Load(service, threads=2)
+        late = service.until(lambda v: v.get("latency") and v["latency"]["requests"] > 30 and v["ready"] == 2)
+        load.end()
+        assert "objective" in late["status"] and late["latency"]["attained_per_mille"] == 0, late
+        shown = subprocess.run([TRANCHE, "service", "show", "echo"], text=True, capture_output=True, timeout=PATIENCE,
+                               check=True, env={**os.environ, "TRANCHE_URL": f"http://127.0.0.1:{site.platform.port}",
+                                                "TRANCHE_TOKEN": site.token}).stdout
+        assert "p99 within 1ms; 0.0 %" in shown, shown
+
+
 def a_service_that_never_works_says_so():
     """Replicas that end, or never become ready, are replaced more and more rarely, and the reason is shown."""
     with Site() as site:
@@ -306,4 +348,4 @@ def a_service_that_never_works_says_so():
 if __name__ == "__main__":
     main([requests_reach_a_job_without_a_network, a_replica_dies_under_load, a_rolling_update_drops_nothing,
           from_zero_and_back, versions_share_by_weight, whoever_waits_for_a_removed_service_is_told, the_service_of_the_examples,
-          an_upgrade_passes_through, a_replica_that_hangs_delays_no_other_service, a_service_that_never_works_says_so])
+          waiting_and_lateness_bring_replicas, an_upgrade_passes_through, a_replica_that_hangs_delays_no_other_service, a_service_that_never_works_says_so])

@@ -37,6 +37,10 @@ Table service_table(const std::vector<ServiceView>& services) {
   return table;
 }
 
+std::string percent(std::uint32_t per_mille) {
+  return std::to_string(per_mille / 10) + "." + std::to_string(per_mille % 10) + " %";
+}
+
 std::string service_text(const ServiceView& service) {
   std::string out;
   const auto line = [&](std::string_view what, const std::string& value) {
@@ -50,6 +54,16 @@ std::string service_text(const ServiceView& service) {
   line("requests", std::to_string(service.requests) + ", " + std::to_string(service.failed) + " failed");
   if (service.tokens_in + service.tokens_out > 0)
     line("tokens", std::to_string(service.tokens_in) + " in, " + std::to_string(service.tokens_out) + " out");
+  if (const auto& latency = service.latency) {
+    line("latency",
+         "p50 " + text(latency->p50) + ", p99 " + text(latency->p99) + " over " +
+             std::to_string(latency->requests) + " requests of the last minute; longest wait in line " +
+             text(latency->waited));
+    if (latency->objective)
+      line("objective",
+           "p99 within " + text(*latency->objective) + "; " +
+               percent(latency->attained_per_mille.value_or(0)) + " of the requests were");
+  }
   line("status", service.status);
   for (const wire::ReplicaView& copy : service.copies)
     line("replica",

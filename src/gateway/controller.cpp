@@ -2,6 +2,7 @@
 // Keeps as many replicas as each service needs: starts, waits for readiness, replaces, drains, retires.
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "gateway/gateway.hpp"
 #include "wire/codec.hpp"
 
@@ -15,6 +16,7 @@ constexpr auto kTurn = 100ms, kTurnWhileStarting = 10ms;
 constexpr auto kCountEvery = 5s;
 constexpr auto kDrainMost = 30s;
 constexpr auto kProbePatience = 1s;
+constexpr std::uint64_t kEnoughToJudge = 20;  // Requests, for a percentile to mean something.
 
 Instant wall() {
   return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
@@ -36,6 +38,12 @@ std::string host_of(const std::string& peer) {
 
 std::chrono::milliseconds backoff(std::uint32_t failures) {
   return std::min<std::chrono::milliseconds>(500ms * (1U << std::min(failures, 7U)), 60s);
+}
+
+// Measured to about a tenth: more digits would only look exact.
+Duration readable(Duration measured) {
+  const Duration unit = measured >= 10ms ? Duration(1ms) : measured >= 1ms ? Duration(100us) : Duration(10us);
+  return (measured + unit - Duration(1)) / unit * unit;
 }
 
 }  // namespace
@@ -197,6 +205,19 @@ void Gateway::notice_ends(Control& control, const LiveService::Picture& picture)
   control.known = std::move(known);
 }
 
+// The latency objective against what was measured; the status says when it is missed.
+bool Gateway::notice_lateness(Control& control, const LiveService::Picture& picture) {
+  const auto& objective = picture.spec.objective;
+  const bool is_late =
+      objective && picture.latency.requests >= kEnoughToJudge && picture.latency.p99 > objective->p99;
+  if (is_late)
+    control.status =
+        "p99 is " + text(readable(picture.latency.p99)) + ", the objective " + text(objective->p99);
+  if (!is_late && control.is_late) control.status.clear();
+  control.is_late = is_late;
+  return is_late;
+}
+
 void Gateway::steer(LiveService& service, Control& control) {
   probe(service, control, service.picture());
   const LiveService::Picture picture = service.picture();
@@ -204,9 +225,15 @@ void Gateway::steer(LiveService& service, Control& control) {
   const policy::ScalingBounds bounds{.min = picture.spec.replicas.min,
                                      .max = picture.spec.replicas.max,
                                      .concurrency = picture.spec.concurrency,
-                                     .idle = picture.spec.idle};
-  const std::uint32_t wanted = control.scaling.wanted(
-      bounds, {.in_flight = picture.active + picture.queued, .last_request = picture.last_request}, wall());
+                                     .idle = picture.spec.idle,
+                                     .delay = picture.spec.scale.target};
+  policy::ScalingDemand demand{.in_flight = picture.active + picture.queued,
+                               .last_request = picture.last_request,
+                               .waited = picture.waited,
+                               .is_late = notice_lateness(control, picture)};
+  for (const Copy& copy : picture.copies)
+    demand.ready += copy.ready && !copy.draining && !copy.facts.retiring ? 1U : 0U;
+  const std::uint32_t wanted = control.scaling.wanted(bounds, demand, wall());
   // Every version gets its part by weight, and one at least while there is anything.
   std::uint64_t weights = 0;
   for (const auto& version : picture.spec.versions) weights += version.weight;
@@ -358,6 +385,17 @@ void Gateway::describe(const engine::ServiceKey& key, wire::ServiceView& view) c
   if (!live) return;
   const LiveService::Picture picture = live->picture();
   view.queued = static_cast<std::uint32_t>(picture.queued);
+  if (const auto& measured = picture.latency; measured.requests > 0) {
+    view.latency = wire::ServiceLatency{.requests = measured.requests,
+                                        .p50 = readable(measured.p50),
+                                        .p99 = readable(measured.p99),
+                                        .waited = readable(picture.waited)};
+    if (picture.spec.objective) {
+      view.latency->objective = picture.spec.objective->p99;
+      view.latency->attained_per_mille =
+          static_cast<std::uint32_t>(measured.in_time * 1000 / measured.requests);
+    }
+  }
   for (const Copy& copy : picture.copies) {
     wire::ReplicaView one{.job = copy.facts.job, .version = copy.facts.version, .active = copy.active};
     one.state = copy.draining || copy.facts.retiring ? wire::ReplicaState::kDraining

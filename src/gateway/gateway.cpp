@@ -60,6 +60,7 @@ struct Gateway::Flight final : Turnstile::Ticket, net::Errand, std::enable_share
   [[nodiscard]] std::string_view target_path() const override { return path; }
   void on_head(int status, std::string_view content_type, std::string& fields) override {
     usage.watch(content_type);
+    service->observe(Clock::now() - arrived, status < 500);
     fields.append("X-Tranche-Version: ").append(pick.version).append("\r\n");
     if (status == 101) leave_turnstile();  // It may stay for hours, and say little.
   }
@@ -76,6 +77,7 @@ struct Gateway::Flight final : Turnstile::Ticket, net::Errand, std::enable_share
   std::string path;
   PartyId caller{};
   std::optional<net::Reply> reply;
+  Clock::time_point arrived = Clock::now();
   Pick pick;  // Where it is now.
   Tried tried;
   UsageReader usage;
@@ -116,8 +118,7 @@ void Gateway::handle(net::Request&& request, net::Reply reply) {
     case Turnstile::Entry::kWaits:
       return;
     case Turnstile::Entry::kFull:
-      flight->service->count(503, 0, 0);
-      return flight->reply->send(problem(503, "too many requests for services of this tenant wait"));
+      return refuse(*flight, 503, "too many requests for services of this tenant wait", *flight->reply);
   }
 }
 
@@ -137,8 +138,7 @@ void Gateway::take_off(std::shared_ptr<Flight> flight) {
   LiveService& service = *flight->service;
   const auto granted = [this, flight](std::optional<Pick> pick) {
     if (pick) return fly(flight, std::move(*pick));
-    flight->service->count(504, 0, 0);
-    flight->reply->send(problem(504, "no replica became ready in time"));
+    refuse(*flight, 504, "no replica became ready in time", *flight->reply);
   };
   switch (service.enter(flight->caller, flight->tried, granted)) {
     case Entry::kGranted:
@@ -150,8 +150,7 @@ void Gateway::take_off(std::shared_ptr<Flight> flight) {
       return;
     }
     case Entry::kFull:
-      service.count(503, 0, 0);
-      return flight->reply->send(problem(503, "too many requests wait for this service"));
+      return refuse(*flight, 503, "too many requests wait for this service", *flight->reply);
     case Entry::kTooFast:
       return flight->reply->send(problem(429, "more requests a second than a tenant may send"));
   }
@@ -186,11 +185,18 @@ void Gateway::land(const std::shared_ptr<Flight>& flight,
     flight->reply.emplace(std::move(*reply));
     return take_off(flight);
   }
-  const int answer = end == ForwardEnd::kTimedOut ? 504 : 502;
-  service.count(answer, 0, 0);
-  reply->send(problem(answer,
-                      end == ForwardEnd::kTimedOut ? "the replica did not answer in time"
-                                                   : "the replica ended the connection"));
+  const bool is_late = end == ForwardEnd::kTimedOut;
+  refuse(*flight,
+         is_late ? 504 : 502,
+         is_late ? "the replica did not answer in time" : "the replica ended the connection",
+         *reply);
+}
+
+// Counted as a failure of the service, and as an answer that did not come in time.
+void Gateway::refuse(const Flight& flight, int status, std::string_view why, net::Reply& reply) {
+  flight.service->count(status, 0, 0);
+  flight.service->observe(Clock::now() - flight.arrived, false);
+  reply.send(problem(status, why));
 }
 
 }  // namespace tranche::gateway

@@ -50,6 +50,7 @@ class Gateway {
   void take_off(std::shared_ptr<Flight> flight);
   void fly(const std::shared_ptr<Flight>& flight, Pick pick);
   void land(const std::shared_ptr<Flight>& flight, net::ForwardEnd end, int status, net::Reply* reply);
+  static void refuse(const Flight& flight, int status, std::string_view why, net::Reply& reply);
   [[nodiscard]] std::shared_ptr<LiveService> find(std::string_view tenant, std::string_view name) const;
 
   // controller.cpp: replicas. A Control belongs to the controller's thread.
@@ -63,6 +64,7 @@ class Gateway {
     std::uint32_t failures = 0;
     Clock::time_point not_before{};
     std::string status{};
+    bool is_late = false;             // The objective is missed, and the status says so.
     std::map<JobId, Probe> probes{};  // Of replicas that are not ready yet.
     std::set<JobId> seen_ready{}, known{};
     Clock::time_point counted{};
@@ -72,6 +74,7 @@ class Gateway {
   void run();
   void steer(LiveService& service, Control& control);
   void notice_ends(Control& control, const LiveService::Picture& picture);
+  static bool notice_lateness(Control& control, const LiveService::Picture& picture);
   void steer_version(LiveService& service,
                      Control& control,
                      const LiveService::Picture& picture,

@@ -10,6 +10,7 @@ constexpr std::uint32_t kFailuresToOpen = 3;
 constexpr std::chrono::milliseconds kOpenFirst{500}, kOpenMost{30'000};
 constexpr std::size_t kCallersRemembered = 10'000;
 constexpr std::size_t kVersionsMost = 16;  // As a service file may have.
+constexpr std::chrono::seconds kRecent{5};
 
 Instant wall() {
   return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
@@ -163,7 +164,9 @@ LiveService::Entry LiveService::enter(PartyId caller, const Tried& tried, Grante
       const std::size_t own = mine == queues_.end() ? 0 : mine->second.size();
       const bool full = queued_ >= spec_.queue && own >= std::max<std::size_t>(1, spec_.queue / callers);
       if (full || own >= spec_.queue) return Entry::kFull;
-      queues_[caller].push_back({tried, std::move(granted), now_()});
+      const bool is_in_line =
+          std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.copy.ready; });
+      queues_[caller].push_back({tried, std::move(granted), now_(), is_in_line});
       ++queued_;
       return Entry::kWaits;
     }
@@ -182,6 +185,7 @@ std::vector<std::pair<LiveService::Granted, std::optional<Pick>>> LiveService::s
     auto picked = pick(first.tried);
     if (!picked && first.tried.count() > 0) picked = pick({});  // Rather one that failed it before than none.
     if (!picked) break;
+    if (first.is_in_line) waited_.add(now_() - first.since, now_());
     served.emplace_back(std::move(first.granted), std::move(picked));
     last_served_ = next->first;
     next->second.pop_front();
@@ -252,6 +256,27 @@ void LiveService::count(int status, std::uint64_t tokens_in, std::uint64_t token
   use_.tokens_out += tokens_out;
 }
 
+void LiveService::observe(Clock::duration took, bool is_answered) {
+  const std::lock_guard lock(mutex_);
+  latency_.add(took, is_answered && (!spec_.objective || took <= spec_.objective->p99), now_());
+}
+
+void LiveService::RecentMost::add(Clock::duration value, Clock::time_point now) {
+  const std::int64_t slice = now.time_since_epoch() / kRecent;
+  if (slice != slice_) {
+    before_ = slice == slice_ + 1 ? current_ : Clock::duration{};
+    current_ = {};
+    slice_ = slice;
+  }
+  current_ = std::max(current_, value);
+}
+
+Clock::duration LiveService::RecentMost::most(Clock::time_point now) const {
+  const std::int64_t slice = now.time_since_epoch() / kRecent;
+  if (slice == slice_) return std::max(current_, before_);
+  return slice == slice_ + 1 ? current_ : Clock::duration{};
+}
+
 engine::ServiceUse LiveService::take_use() {
   const std::lock_guard lock(mutex_);
   return std::exchange(use_, {});
@@ -264,6 +289,12 @@ LiveService::Picture LiveService::picture() const {
     picture.copies.push_back(slot.copy);
     picture.active += slot.copy.active;
   }
+  const auto now = now_();
+  picture.latency = latency_.sum(now);
+  auto waited = waited_.most(now);
+  for (const auto& [caller, queue] : queues_)
+    if (!queue.empty() && queue.front().is_in_line) waited = std::max(waited, now - queue.front().since);
+  picture.waited = std::chrono::duration_cast<Duration>(waited);
   return picture;
 }
 

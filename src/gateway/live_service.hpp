@@ -18,6 +18,7 @@
 #include "base/ids.hpp"
 #include "base/random.hpp"
 #include "engine/service.hpp"
+#include "gateway/latency_window.hpp"
 #include "net/forward.hpp"
 #include "wire/service.hpp"
 
@@ -83,6 +84,8 @@ class LiveService {
   void expire_waiters();  // Those who have waited for longer than the timeout.
   void close();           // It was removed: nobody waits for it any more, and nobody begins to.
   void count(int status, std::uint64_t tokens_in, std::uint64_t tokens_out);
+  void observe(Clock::duration took,
+               bool is_answered);  // From the arrival of a request to its answer's begin.
 
   struct Copy {
     ReplicaFacts facts{};
@@ -96,6 +99,8 @@ class LiveService {
     std::vector<Copy> copies{};
     std::uint64_t active = 0, queued = 0;
     Instant last_request{};
+    LatencyWindow::Sum latency{};
+    Duration waited{};  // Longest wait for a replica, lately and now.
   };
   [[nodiscard]] Picture picture() const;
   [[nodiscard]] engine::ServiceUse take_use();  // Since the last call.
@@ -114,6 +119,17 @@ class LiveService {
     Tried tried{};
     Granted granted{};
     Clock::time_point since{};
+    bool is_in_line = false;  // Behind others; not for the first replica to start.
+  };
+  // The most of the last five to ten seconds.
+  class RecentMost {
+   public:
+    void add(Clock::duration value, Clock::time_point now);
+    [[nodiscard]] Clock::duration most(Clock::time_point now) const;
+
+   private:
+    std::int64_t slice_ = 0;
+    Clock::duration current_{}, before_{};
   };
   struct Bucket {
     std::int64_t milli = 0;
@@ -141,6 +157,8 @@ class LiveService {
   std::map<PartyId, Bucket> buckets_;
   engine::ServiceUse use_{};
   Instant last_request_{};
+  LatencyWindow latency_;
+  RecentMost waited_;
 };
 
 }  // namespace tranche::gateway

@@ -145,5 +145,37 @@ TEST_CASE("live service: once it is removed nobody waits for it, and nobody begi
   CHECK(bench.enter() == LiveService::Entry::kFull);
 }
 
+TEST_CASE("live service: how long requests wait in line is known, and a start is no wait in line") {
+  using namespace std::chrono_literals;
+  Bench bench(1, {.concurrency = 1, .queue = 10});
+  CHECK(bench.enter() == LiveService::Entry::kGranted);
+  CHECK(bench.enter() == LiveService::Entry::kWaits);
+  bench.now += 300ms;
+  CHECK(bench.service.picture().waited == 300ms);
+  bench.now += 100ms;
+  bench.service.leave(*bench.granted[0], Outcome::kGood);
+  CHECK(bench.service.picture().queued == 0);
+  CHECK(bench.service.picture().waited == 400ms);
+  bench.now += 11s;
+  CHECK(bench.service.picture().waited == 0ms);
+  Bench cold(0);
+  CHECK(cold.enter() == LiveService::Entry::kWaits);
+  cold.now += 3s;
+  CHECK(cold.service.picture().waited == 0ms);
+}
+
+TEST_CASE("live service: answers within the objective are counted, and failures never are") {
+  using namespace std::chrono_literals;
+  wire::ServiceSpec spec;
+  spec.objective = wire::ServiceObjective{.p99 = 300ms};
+  Bench bench(1, std::move(spec));
+  bench.service.observe(100ms, true);
+  bench.service.observe(300ms, true);
+  bench.service.observe(301ms, true);
+  bench.service.observe(1ms, false);
+  CHECK(bench.service.picture().latency.requests == 4);
+  CHECK(bench.service.picture().latency.in_time == 2);
+}
+
 }  // namespace
 }  // namespace tranche::gateway

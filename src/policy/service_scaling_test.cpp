@@ -33,5 +33,34 @@ TEST_CASE("service scaling: to zero after the idle time, and back with the first
   CHECK(scaling.wanted(bounds, {.in_flight = 3, .last_request = now + 62s}, now + 62s) == 2);
 }
 
+TEST_CASE(
+    "service scaling: by queue delay a replica is added only when requests wait too long, one at a time") {
+  ServiceScaling scaling;
+  const ScalingBounds bounds{.min = 1, .max = 4, .concurrency = 2, .delay = 200ms, .patience = 10s};
+  Instant now{1h};
+  ScalingDemand demand{.in_flight = 20, .last_request = now, .ready = 1, .waited = 150ms};
+  CHECK(scaling.wanted(bounds, demand, now) == 1);  // By concurrency it would be four.
+  demand.waited = 250ms;
+  CHECK(scaling.wanted(bounds, demand, now) == 2);
+  CHECK(scaling.wanted(bounds, demand, now + 20s) == 2);  // The second is not ready yet.
+  demand.ready = 2;
+  CHECK(scaling.wanted(bounds, demand, now + 21s) == 3);
+  demand.ready = 3;
+  CHECK(scaling.wanted(bounds, demand, now + 25s) == 3);  // Too soon to see what the third did.
+  CHECK(scaling.wanted(bounds, {.in_flight = 1, .last_request = now + 25s, .ready = 3}, now + 26s) == 3);
+  CHECK(scaling.wanted(bounds, {.in_flight = 1, .last_request = now + 25s, .ready = 3}, now + 60s) < 3);
+}
+
+TEST_CASE("service scaling: a missed objective is a reason for one more, up to the most") {
+  ServiceScaling scaling;
+  const ScalingBounds bounds{.min = 1, .max = 2, .concurrency = 100, .patience = 10s};
+  Instant now{1h};
+  const ScalingDemand demand{.in_flight = 1, .last_request = now, .ready = 1, .is_late = true};
+  CHECK(scaling.wanted(bounds, {.in_flight = 1, .last_request = now, .ready = 1}, now) == 1);
+  CHECK(scaling.wanted(bounds, demand, now) == 2);
+  CHECK(scaling.wanted(
+            bounds, {.in_flight = 1, .last_request = now, .ready = 2, .is_late = true}, now + 30s) == 2);
+}
+
 }  // namespace
 }  // namespace tranche::policy

@@ -54,6 +54,11 @@ std::optional<Problem> Fields<ServiceSpec>::check(const ServiceSpec& given) {
   if (service.timeout <= Duration{} || service.start_timeout <= Duration{} || service.idle < Duration{})
     return wrong("timeout", "and start_timeout must be more than nothing");
   if (!service.ready.starts_with('/')) return wrong("ready", "must be a path such as /health");
+  const bool by_delay = service.scale.by == ScaleBy::kQueueDelay;
+  if (by_delay != service.scale.target.has_value() || (by_delay && *service.scale.target <= Duration{}))
+    return wrong("scale", "must be {by: concurrency}, or {by: queue_delay, target: 200ms}");
+  if (service.objective && service.objective->p99 <= Duration{})
+    return wrong("objective.p99", "must be a time such as 300ms");
   std::set<std::string> names;
   for (const ServiceVersion& version : service.versions) {
     if (auto problem = check_version(version)) return problem;

@@ -29,6 +29,22 @@ struct ServiceVersion {
 };
 BOOST_DESCRIBE_STRUCT(ServiceVersion, (), (name, weight, job))
 
+enum class ScaleBy : std::uint8_t { kConcurrency, kQueueDelay };
+BOOST_DESCRIBE_ENUM(ScaleBy, kConcurrency, kQueueDelay)
+
+struct ServiceScale {
+  ScaleBy by = ScaleBy::kConcurrency;
+  std::optional<Duration> target{};  // Of the delay.
+  bool operator==(const ServiceScale&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(ServiceScale, (), (by, target))
+
+struct ServiceObjective {
+  Duration p99{};
+  bool operator==(const ServiceObjective&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(ServiceObjective, (), (p99))
+
 struct ServiceSpec {
   std::string name{};
   ReplicaBounds replicas{};
@@ -42,6 +58,8 @@ struct ServiceSpec {
   bool open = false;                      // Anybody may call it, without a token.
   std::vector<ServiceVersion> versions{};
   std::optional<JobSpec> job{};  // Short for one version.
+  ServiceScale scale{};
+  std::optional<ServiceObjective> objective{};
   bool operator==(const ServiceSpec&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(ServiceSpec,
@@ -57,11 +75,32 @@ BOOST_DESCRIBE_STRUCT(ServiceSpec,
                        requests_per_second,
                        open,
                        versions,
-                       job))
+                       job,
+                       scale,
+                       objective))
 
 template <>
 struct Fields<ReplicaBounds> {
   static constexpr std::string_view kAbout = "How many copies there may be.";
+};
+template <>
+struct Fields<ServiceScale> {
+  static constexpr std::string_view kAbout = "What makes another replica.";
+  static constexpr std::array kDocs{
+      FieldDoc{
+          "by",
+          "concurrency: more requests than the replicas are good for. queue_delay: requests wait too long."},
+      FieldDoc{"target", "With queue_delay: how long a request may wait for a replica."},
+  };
+};
+template <>
+struct Fields<ServiceObjective> {
+  static constexpr std::string_view kAbout =
+      "How soon requests shall be answered; missed, it makes another replica.";
+  static constexpr std::array kRequired{std::string_view("p99")};
+  static constexpr std::array kDocs{
+      FieldDoc{"p99", "99 of 100 requests have the first byte of their answer within this."},
+  };
 };
 template <>
 struct Fields<ServiceVersion> {
@@ -83,6 +122,8 @@ struct Fields<ServiceSpec> {
       FieldDoc{"requests_per_second", "For each tenant that calls; 0: no limit."},
       FieldDoc{"open", "Anybody who reaches the gateway may call it, without a token."},
       FieldDoc{"versions", "Several, with weights; or one as `job`."},
+      FieldDoc{"scale", "What makes another replica: concurrency, or how long requests wait."},
+      FieldDoc{"objective", "A latency to keep: measured, shown, and a reason for another replica."},
   };
   static std::optional<Problem> check(const ServiceSpec& service);
 };
@@ -105,6 +146,17 @@ struct ReplicaView {
 };
 BOOST_DESCRIBE_STRUCT(ReplicaView, (), (job, version, state, active, address))
 
+// Measured by the gateway in the last minute, from the arrival of a request to the first byte of its answer.
+struct ServiceLatency {
+  std::uint64_t requests = 0;
+  Duration p50{};
+  Duration p99{};
+  Duration waited{};  // Longest wait for a replica in the last seconds.
+  std::optional<Duration> objective{};
+  std::optional<std::uint32_t> attained_per_mille{};  // Of the requests, within the objective.
+};
+BOOST_DESCRIBE_STRUCT(ServiceLatency, (), (requests, p50, p99, waited, objective, attained_per_mille))
+
 struct ServiceView {
   std::string name{};
   std::string owner{};  // Path.
@@ -119,6 +171,7 @@ struct ServiceView {
   std::string status{};
   std::uint64_t version = 0;
   std::vector<ReplicaView> copies{};
+  std::optional<ServiceLatency> latency{};  // While there are requests.
 };
 BOOST_DESCRIBE_STRUCT(ServiceView,
                       (),
@@ -134,7 +187,8 @@ BOOST_DESCRIBE_STRUCT(ServiceView,
                        tokens_out,
                        status,
                        version,
-                       copies))
+                       copies,
+                       latency))
 
 struct ServiceList {
   std::vector<ServiceView> items{};
