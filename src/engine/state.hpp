@@ -15,6 +15,7 @@
 #include "engine/booking.hpp"
 #include "engine/calendar.hpp"
 #include "engine/capacity.hpp"
+#include "engine/credit_note.hpp"
 #include "engine/health.hpp"
 #include "engine/job.hpp"
 #include "engine/lease.hpp"
@@ -26,6 +27,7 @@
 #include "engine/platform.hpp"
 #include "engine/price.hpp"
 #include "engine/reconcile.hpp"
+#include "engine/recurring_listing.hpp"
 #include "engine/spend_book.hpp"
 #include "engine/token.hpp"
 #include "engine/volume.hpp"
@@ -74,6 +76,9 @@ struct State {
   std::map<LeaseId, Meter> meters{};
   std::map<PartyId, Spent> spent{};
   std::map<CostKey, CostLine> costs{};
+  std::map<CreditNoteKey, CreditNote> credit_notes{};
+  std::uint64_t next_listing = 1;
+  std::map<ListingId, RecurringListing> recurring_listings{};
   Health health{};
   std::map<std::uint64_t, Repair> repairs{};
   std::map<DeviceDayKey, DeviceDayUse> device_days{};
