@@ -23,7 +23,7 @@ OWN = {"view", "view_job", "stop", "token"}  # What everyone may do with himself
 PUBLIC = {"healthz", "readyz", "openapi", "job_schema", "login", "join_node"}
 ANYONE = {"whoami", "ping", "list_skus", "show_settings", "list_roles", "list_tenants", "list_subscribers", "list_users",
           "list_service_accounts", "list_jobs", "follow_events", "list_nodes", "list_devices", "list_books", "show_depth", "list_fills", "quote",
-          "list_orders", "list_contracts", "show_market_rules", "list_prices", "list_bookings", "booking_feed",
+          "list_orders", "list_contracts", "list_recurring_listings", "show_market_rules", "list_prices", "list_bookings", "booking_feed",
           "health_board", "list_repairs", "reconcile", "list_volumes", "top", "list_telemetry",
           "search_logs", "list_services", "list_recurring", "list_levels"}  # Lists show what one may see; tested for leaks.
 
@@ -81,6 +81,8 @@ TARGETED = {
     "export_focus": ("billing", "unit", lambda t: ("GET", f"/v1/costs/{t.id}/focus", None)),
     "list_invoices": ("billing", "unit", lambda t: ("GET", f"/v1/invoices/{t.id}", None)),
     "show_invoice": ("billing", "unit", lambda t: ("GET", f"/v1/invoices/{t.id}/current", None)),
+    "credit_invoice": ("platform", "unit", lambda t: ("POST", f"/v1/invoices/{t.id}/2026-01/credits", {
+        "amount": "1", "reason": "canary"})),
     "set_market_rules": ("platform", "root", lambda t: ("PUT", "/v1/market/rules", {})),
     "certify_capacity": ("platform", "root", lambda t: ("PUT", "/v1/market/devices",
                                                         {"device": "gpu_000001", "owner": "platform", "model": "H100"})),
@@ -88,6 +90,10 @@ TARGETED = {
         "party": t.id, "instrument": {"model": "H100"}, "milli": 1, "length": "15m", "hourly": "1"})),
     "list_capacity": ("capacity", "party", lambda t: ("POST", "/v1/market/listings", {
         "owner": t.id, "device": "gpu_000001", "milli": 0, "length": "15m", "hourly": "1"})),
+    "set_recurring_listing": ("capacity", "party", lambda t: ("POST", "/v1/market/recurring", {
+        "listing": {"owner": t.id, "device": "gpu_000001", "milli": 0, "length": "15m", "hourly": "1"},
+        "every": "day 22:00", "zone": "UTC"})),
+    "remove_recurring_listing": ("nobody", "root", lambda t: ("DELETE", "/v1/market/recurring/lst_00ZZZZ", None)),
     "cancel_order": ("nobody", "root", lambda t: ("DELETE", "/v1/market/orders/ord_00ZZZZ", None)),
     "interrupt_contract": ("nobody", "root", lambda t: ("POST", "/v1/market/contracts/ctr_00ZZZZ/interrupt", {})),
     "job_receipts": ("job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}/receipts", None)),

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real work on a real device costs what its seconds cost, and stops when nothing covers it."""
+import csv
+import datetime
 import json
+import pathlib
 import shutil
 import subprocess
 import time
@@ -67,11 +70,15 @@ class Up:
         return [event["data"] for entry in reversed(entries) for event in entry["events"] if event["type"] == kind]
 
     def tranche(self, client, *words):
-        done = subprocess.run([TRANCHE, *words], text=True, capture_output=True, check=False,
-                              env={"HOME": str(self.platform.folder), "PATH": "/usr/bin:/bin", "TRANCHE_TOKEN": client.token,
-                                   "TRANCHE_URL": f"http://127.0.0.1:{self.platform.port}"})
-        assert done.returncode == 0, (words, done.stdout, done.stderr)
-        return done.stdout
+        return run_tranche(self.platform, client, *words)
+
+
+def run_tranche(platform, client, *words):
+    done = subprocess.run([TRANCHE, *words], text=True, capture_output=True, check=False,
+                          env={"HOME": str(platform.folder), "PATH": "/usr/bin:/bin", "TRANCHE_TOKEN": client.token,
+                               "TRANCHE_URL": f"http://127.0.0.1:{platform.port}"})
+    assert done.returncode == 0, (words, done.stdout, done.stderr)
+    return done.stdout
 
 
 def micros(amount):
@@ -200,7 +207,95 @@ def a_missed_promise_is_credited():
     return None
 
 
+def clock_shifted(folder, **shift):
+    """The environment of a server whose wall clock is off by that much; nothing where there is no compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return None
+    library = folder / "shifted_clock.so"
+    source = pathlib.Path(__file__).with_name("shifted_clock.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
+    seconds = int(datetime.timedelta(**shift).total_seconds())
+    return {"LD_PRELOAD": str(library), "SHIFT_SECONDS": str(seconds), "ASAN_OPTIONS": "verify_asan_link_order=0"}
+
+
+def buy_something(operator, port):
+    """A tenant with 100 of credit spends a part of it on the exchange; returns its client."""
+    clients = {}
+    for tenant in ("owner", "buyer"):
+        assert operator.post("/v1/tenants", {"name": tenant}).status == 201
+        clients[tenant] = Client(port, make_user(operator, tenant, "trader", ["tenant_admin"])[1])
+        assert operator.post(f"/v1/accounts/{tenant}/top-up", {"amount": "100"}).status == 200
+    device = {"device": "gpu_000001", "owner": "owner", "model": "H100", "accepted": True}
+    assert operator.put("/v1/market/devices", device).status == 200
+    listed = clients["owner"].post("/v1/market/listings", {"device": "gpu_000001", "length": "8h", "hourly": "2.00"})
+    assert listed.status == 201, listed
+    order = {"instrument": {"model": "H100"}, "milli": 1000, "length": "3h", "hourly": "2.00", "life": "fok"}
+    bought = clients["buyer"].post("/v1/market/orders", order)
+    assert bought.status == 201, bought
+    return clients["buyer"]
+
+
+def an_issued_invoice_is_corrected_by_a_credit_note():
+    """Once its month is over; numbered, bounded, once for a key, on every form of the bill, and never by changing it."""
+    with Platform(command="server") as platform:
+        platform.stop()
+        past = clock_shifted(platform.folder, days=-40)
+        if past is None:
+            return "[skipped] no compiler for the clock"
+        platform.start(environment=past)
+        buyer = buy_something(platform.client(), platform.port)
+        month = buyer.get("/v1/invoices/buyer").json["items"][0]["id"][-7:]
+        note = {"amount": "1.00", "reason": 'late, "by an hour"'}
+        early = platform.client().post(f"/v1/invoices/buyer/{month}/credits", note)
+        assert early.status == 409 and "month runs" in early.body, early
+        platform.stop()
+
+        platform.start()
+        operator, buyer = platform.client(), Client(platform.port, buyer.token)
+        before = buyer.get(f"/v1/invoices/buyer/{month}").json
+        assert before["final"] and micros(before["total"]) >= 6_000_000 and before["credit_notes"] == [], before
+        assert buyer.post(f"/v1/invoices/buyer/{month}/credits", note).status == 403
+        credit = micros(buyer.get("/v1/accounts/buyer").json["credit"])
+
+        def tranche(client, *words):
+            return run_tranche(platform, client, *words)
+
+        words = ("-o", "json", "--idempotency-key", "note-1", "invoice", "credit", before["id"], "--amount", "1.00",
+                 "--reason", note["reason"])
+        made = [json.loads(tranche(operator, *words)) for _ in range(2)]
+        assert made[0] == made[1] and made[0]["id"] == before["id"] + "-C1", made
+        line = operator.post(f"/v1/invoices/buyer/{month}/credits", {"amount": "0.50", "line": 1, "reason": "again"})
+        assert line.status == 201 and line.json["id"].endswith("-C2"), line
+        assert line.json["description"] == "Capacity bought on the exchange", line
+        much = operator.post(f"/v1/invoices/buyer/{month}/credits", {"amount": "999", "reason": "too much"})
+        assert much.status == 409 and "credit at most" in much.body, much
+
+        after = buyer.get(f"/v1/invoices/buyer/{month}").json
+        assert after["total"] == before["total"] and micros(after["due"]) == micros(before["total"]) - 1_500_000, after
+        assert micros(buyer.get("/v1/accounts/buyer").json["credit"]) == credit + 1_500_000
+        assert micros(buyer.get("/v1/costs/buyer?by=tenant").json["total"]) == -1_500_000
+        rows = list(csv.DictReader(buyer.get("/v1/costs/buyer/focus").body.splitlines()))
+        assert [(row["ChargeClass"], micros(row["BilledCost"])) for row in rows] == [
+            ("Correction", -1_000_000), ("Correction", -500_000)], rows
+        assert all(row["ChargePeriodStart"].startswith(month) for row in rows), rows
+        shown = tranche(buyer, "invoice", "show", "buyer", month)
+        assert before["id"] + "-C1: late" in shown and "Due" in shown, shown
+        assert "1.50" in tranche(buyer, "invoice", "list", "buyer")
+        table = list(csv.DictReader(tranche(buyer, "invoice", "csv", "buyer", month).splitlines()))
+        assert [row["description"] for row in table[-3:]] == [
+            'Credit note: late, "by an hour"', "Credit note: again", "due"], table
+        file = platform.folder / "bill.pdf"
+        tranche(buyer, "invoice", "pdf", "buyer", month, "-f", str(file))
+        if shutil.which("pdftotext"):
+            page = subprocess.run(["pdftotext", "-layout", file, "-"], text=True, capture_output=True, check=True).stdout
+            assert before["id"] + "-C2" in page and "Due" in page, page
+        entries = operator.get("/v1/audit?limit=20").json["items"]
+        assert sum(event["type"] == "invoice_credited" for entry in entries for event in entry["events"]) == 2, entries
+    return None
+
+
 if __name__ == "__main__":
     main([a_real_job_is_charged_to_the_microsecond, credit_stops_a_job_and_is_never_passed,
           without_a_price_list_use_is_shown_and_free, invoices_for_people_and_tags,
-          a_missed_promise_is_credited])
+          a_missed_promise_is_credited, an_issued_invoice_is_corrected_by_a_credit_note])

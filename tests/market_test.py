@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exchange and the ledger over HTTP and through the command: list, buy, refuse, cancel, account, survive a kill."""
+import datetime
 import json
 import subprocess
+import time
+import zoneinfo
 
 from tranche_platform import TRANCHE, Client, Platform, main, make_user
 
@@ -113,4 +116,51 @@ def the_command_trades():
         assert tranche(buyer, "account", "show", "buyer").startswith("PARTY")
 
 
-main([list_and_buy, refusals_tell_what_would_pass, a_kill_loses_nothing, the_command_trades])
+def what_is_sold_again_and_again():
+    """By the calendar of a zone; each is a listing, what cannot be listed says why, and cancelling ends the rest."""
+    with Platform() as platform:
+        operator, seller, buyer = exchange(platform)
+
+        def tranche(client, *words, code=0):
+            done = subprocess.run(
+                [TRANCHE, *words], text=True, capture_output=True, check=False,
+                env={"HOME": str(platform.folder), "PATH": "/usr/bin:/bin", "TRANCHE_TOKEN": client.token,
+                     "TRANCHE_URL": f"http://127.0.0.1:{platform.port}"})
+            assert done.returncode == code, (words, done.stdout, done.stderr)
+            return done.stdout + done.stderr
+
+        words = ["market", "sell", "gpu_000001", "--every", "day 22:00", "--for", "8h", "--tz", "Europe/Madrid",
+                 "--price", "2/h"]
+        made = json.loads(tranche(seller, "-o", "json", *words, "--times", "3", "--ahead", "30d"))
+        assert made["id"] == "lst_000001" and made["left"] == 3 and made["zone"] == "Europe/Madrid", made
+        shown = wait_for(lambda: seller.get("/v1/market/recurring").json["items"][0], lambda one: one["listed"] == 3)
+        orders = seller.get("/v1/market/orders").json["items"]
+        assert shown["orders"] == [order["id"] for order in orders] and len(orders) == 3, (shown, orders)
+        zone = zoneinfo.ZoneInfo("Europe/Madrid")
+        for order in orders:
+            begins = datetime.datetime.fromisoformat(order["from"].replace("Z", "+00:00")).astimezone(zone)
+            assert (begins.hour, begins.minute) == (22, 0), order
+        again = tranche(seller, *words, "--times", "2", "--ahead", "30d")  # The same nights: both are taken.
+        assert "lst_000002" in again, again
+        second = wait_for(lambda: seller.get("/v1/market/recurring").json["items"][1], lambda one: one["missed"] == 2)
+        assert "offered or sold already" in second["misses"][0]["why"], second
+        assert "offered or sold already" in tranche(seller, "market", "recurring")
+        assert buyer.get("/v1/market/recurring").json["items"] == []
+        odd = tranche(seller, *[word.replace("22:00", "22:07") for word in words], code=2)
+        assert "15 minutes" in odd, odd
+        assert buyer.call("DELETE", "/v1/market/recurring/lst_000001").status == 404
+        tranche(seller, "market", "cancel", "lst_000001")
+        assert seller.get("/v1/market/orders").json["items"] == []
+        assert [one["id"] for one in seller.get("/v1/market/recurring").json["items"]] == ["lst_000002"]
+
+
+def wait_for(look, wanted):
+    deadline = time.monotonic() + 120
+    while not wanted(found := look()):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.02)
+    return found
+
+
+main([list_and_buy, refusals_tell_what_would_pass, a_kill_loses_nothing, the_command_trades,
+      what_is_sold_again_and_again])

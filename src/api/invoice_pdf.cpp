@@ -119,6 +119,24 @@ class Paper {
   float at_ = kTop;
 };
 
+// What was taken back since; the lines above stay as they were issued.
+void write_notes(Paper& paper, const wire::InvoiceView& bill) {
+  if (bill.credit_notes.empty()) return;
+  paper.left("Credit notes", 10, true);
+  paper.down();
+  for (const wire::CreditNoteView& note : bill.credit_notes) {
+    paper.left(note.id + ", " + day_of(note.at));
+    paper.right(amount_text({-note.amount.micros}, bill.currency));
+    paper.down(kLineHeight - 4);
+    paper.left((note.line > 0 ? "Line " + std::to_string(note.line) + ": " : "") + note.reason, 8);
+    paper.down();
+  }
+  paper.rule();
+  paper.left("Due", 12, true);
+  paper.right(amount_text(bill.due, bill.currency), 12, true);
+  paper.down(28);
+}
+
 }  // namespace
 
 std::string invoice_pdf(const wire::InvoiceView& bill) {
@@ -153,6 +171,7 @@ std::string invoice_pdf(const wire::InvoiceView& bill) {
   paper.left(bill.final ? "Total" : "Total so far", 12, true);
   paper.right(amount_text(bill.total, bill.currency), 12, true);
   paper.down(28);
+  write_notes(paper, bill);
   paper.left("Every line is rounded to the cent; the exact sum differs by " + text(bill.rounding) + " " +
                  bill.currency + ". Bounds of the period in UTC: see the JSON form.",
              8);

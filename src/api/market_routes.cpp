@@ -133,25 +133,9 @@ void list_capacity(Api& api, Call call) {
   if (!body) return call.reply.send(problem(body.error(), call.envelope.request_id));
   // Names become ids where the state is at hand.
   api.loop().read([&api, call = std::move(call), body = *body](const State& state) mutable {
-    engine::ListCapacity command{
-        .owner = body.owner.empty() ? call.envelope.actor : engine::find_path(state, body.owner),
-        .instrument = instrument_of(body.instrument),
-        .device = {parse_id("gpu_", body.device).value_or(0)},
-        .bought = {parse_id("ctr_", body.contract).value_or(0)},
-        .quantity = static_cast<std::uint32_t>(std::clamp<std::int64_t>(body.milli, 0, INT32_MAX)),
-        .first_slot = body.from == Instant{} ? 0 : engine::slot_of(body.from),
-        .slots = slots_of(body.length),
-        .price = price_of(body.hourly, engine::Side::kSell),
-        .floor = price_of(body.floor, engine::Side::kSell),
-        .quantity_min = static_cast<std::uint32_t>(std::clamp<std::int64_t>(body.milli_min, 0, INT32_MAX)),
-        .slots_min = std::max<std::uint32_t>(slots_of(body.length_min), 1),
-        .audience = {{}, body.kinds}};
-    for (const std::string& name : body.to) {
-      const PartyId party = engine::find_path(state, name);
-      if (party == PartyId{}) return bad(call, "to", "there is no party '" + name + "'", "name a tenant");
-      command.audience.parties.push_back(party);
-    }
-    api.run(std::move(call), std::move(command), outcome_of);
+    auto command = listing_of(state, body, call.envelope.actor);
+    if (!command) return call.reply.send(problem(command.error(), call.envelope.request_id));
+    api.run(std::move(call), std::move(*command), outcome_of);
   });
 }
 

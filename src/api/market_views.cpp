@@ -70,6 +70,31 @@ wire::InstrumentBody body_of(const engine::Instrument& instrument) {
           .interruptible = instrument.interruptible};
 }
 
+Result<engine::ListCapacity, wire::Problem> listing_of(const engine::State& state,
+                                                       const wire::ListingBody& body,
+                                                       PartyId caller) {
+  engine::ListCapacity command{
+      .owner = body.owner.empty() ? caller : engine::find_path(state, body.owner),
+      .instrument = instrument_of(body.instrument),
+      .device = {parse_id("gpu_", body.device).value_or(0)},
+      .bought = {parse_id("ctr_", body.contract).value_or(0)},
+      .quantity = static_cast<std::uint32_t>(std::clamp<std::int64_t>(body.milli, 0, INT32_MAX)),
+      .first_slot = body.from == Instant{} ? 0 : engine::slot_of(body.from),
+      .slots = slots_of(body.length),
+      .price = price_of(body.hourly, engine::Side::kSell),
+      .floor = price_of(body.floor, engine::Side::kSell),
+      .quantity_min = static_cast<std::uint32_t>(std::clamp<std::int64_t>(body.milli_min, 0, INT32_MAX)),
+      .slots_min = std::max<std::uint32_t>(slots_of(body.length_min), 1),
+      .audience = {{}, body.kinds}};
+  for (const std::string& name : body.to) {
+    const PartyId party = engine::find_path(state, name);
+    if (party == PartyId{})
+      return refuse(wire::Problem{"to", "there is no party '" + name + "'", "name a tenant"});
+    command.audience.parties.push_back(party);
+  }
+  return command;
+}
+
 wire::BookList books_view(const engine::State& state) {
   wire::BookList out;
   for (const engine::BookState& book : state.market.instruments) {

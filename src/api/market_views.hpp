@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The exchange as the API shows it: prices for an hour of a device, windows as instants.
+#include "base/result.hpp"
 #include "engine/state.hpp"
 #include "wire/api_market.hpp"
+#include "wire/codec.hpp"
 
 namespace tranche::api {
 
@@ -11,6 +13,11 @@ namespace tranche::api {
 [[nodiscard]] std::uint32_t slots_of(Duration length);                 // Rounded up.
 [[nodiscard]] engine::Instrument instrument_of(const wire::InstrumentBody&);
 [[nodiscard]] wire::InstrumentBody body_of(const engine::Instrument&);
+
+// What the body asks to be listed, for the caller unless it names an owner.
+[[nodiscard]] Result<engine::ListCapacity, wire::Problem> listing_of(const engine::State&,
+                                                                     const wire::ListingBody&,
+                                                                     PartyId caller);
 
 [[nodiscard]] wire::BookList books_view(const engine::State&);
 [[nodiscard]] wire::DepthView depth_view(const engine::State&, std::uint64_t book, std::int64_t slot);

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accounts, price lists, costs, invoices and the export for finance tools.
+// Accounts, price lists, costs and the export for finance tools.
 #include "api/api.hpp"
-#include "api/invoice_pdf.hpp"
 #include "api/problem.hpp"
-#include "api/zones.hpp"
 #include "base/text.hpp"
 #include "engine/cost.hpp"
 #include "engine/focus.hpp"
@@ -149,18 +147,6 @@ void show_costs(Api& api, Call call) {
            });
 }
 
-net::Response csv(std::string text) {
-  net::Response response = json_response(200, std::move(text));
-  response.content_type = "text/csv; charset=utf-8";
-  return response;
-}
-
-net::Response pdf(std::string bytes) {
-  net::Response response = json_response(200, std::move(bytes));
-  response.content_type = "application/pdf";
-  return response;
-}
-
 void export_focus(Api& api, Call call) {
   const auto span = span_of(call);
   if (!span) return;
@@ -170,67 +156,7 @@ void export_focus(Api& api, Call call) {
     if (auto refusal = engine::check_access(state, actor, Action::kViewBilling, party))
       return refuse(*refusal);
     const Span days = or_this_month(span, state.now);
-    return csv(engine::focus_csv(state, party, days.from, days.to));
-  });
-}
-
-// A billing period is a month on the customer's calendar.
-Span month_in_zone(Instant month, const std::string& zone) {
-  Span span{month, engine::month_of(month + std::chrono::days(32))};
-  const auto offsets = zone_offsets(zone);
-  if (!offsets) return span;
-  const auto utc_of = [&](Instant local) {
-    Duration offset{};
-    for (const wire::ZoneOffset& change : *offsets) {
-      if (change.from <= local) offset = std::chrono::seconds(change.seconds);
-    }
-    return local - offset;
-  };
-  return {utc_of(span.from), utc_of(span.to)};
-}
-
-std::string invoice_csv(const wire::InvoiceView& bill) {
-  std::string out = "invoice,description,amount,currency\n";
-  for (const wire::InvoiceLine& line : bill.lines)
-    out += bill.id + ",\"" + line.description + "\"," + text(line.amount) + ',' + bill.currency + '\n';
-  return out + bill.id + ",total," + text(bill.total) + ',' + bill.currency + '\n';
-}
-
-void show_invoice(Api& api, Call call) {
-  const std::string name = call.parameters.front();
-  const std::string month = call.parameters.back();
-  const auto start = month == "current" ? std::optional(Instant{}) : parse_instant(month + "-01T00:00:00Z");
-  const std::string format(call.query_value("format"));
-  if (!start || (!format.empty() && format != "json" && format != "csv" && format != "pdf")) {
-    return call.reply.send(problem(
-        wire::Problem{
-            "month", "must be a month, and the format json, csv or pdf", "for example 2026-11, or current"},
-        call.envelope.request_id));
-  }
-  api.view(std::move(call), [name, start = *start, format](const State& state, const Actor& actor) -> Shown {
-    const PartyId party = engine::find_path(state, name);
-    if (auto refusal = engine::check_access(state, actor, Action::kViewBilling, party))
-      return refuse(*refusal);
-    const Instant first = start == Instant{} ? engine::month_of(state.now) : start;
-    const Span period = month_in_zone(first, state.party(party)->time_zone);
-    const wire::InvoiceView bill = engine::invoice(state, party, period.from, period.to);
-    if (format == "pdf") return pdf(invoice_pdf(bill));
-    return format == "csv" ? csv(invoice_csv(bill)) : json(bill);
-  });
-}
-
-void list_invoices(Api& api, Call call) {
-  const std::string name = call.parameters.front();
-  api.view(std::move(call), [name](const State& state, const Actor& actor) -> Shown {
-    const PartyId party = engine::find_path(state, name);
-    if (auto refusal = engine::check_access(state, actor, Action::kViewBilling, party))
-      return refuse(*refusal);
-    wire::InvoiceList list;
-    for (const Instant month : engine::months_charged(state, party)) {
-      const Span period = month_in_zone(month, state.party(party)->time_zone);
-      list.items.push_back(engine::invoice(state, party, period.from, period.to));
-    }
-    return json(list);
+    return document("text/csv; charset=utf-8", engine::focus_csv(state, party, days.from, days.to));
   });
 }
 
@@ -291,21 +217,6 @@ std::vector<Route> money_routes() {
        .summary = "Costs as a FOCUS 1.2 table",
        .query = {"from", "to"},
        .handle = export_focus},
-      {.method = "GET",
-       .path = "/v1/invoices/{party}",
-       .id = "list_invoices",
-       .tag = "money",
-       .summary = "Invoices of the months in which something was charged, newest first",
-       .gives = body<wire::InvoiceList>(),
-       .handle = list_invoices},
-      {.method = "GET",
-       .path = "/v1/invoices/{party}/{month}",
-       .id = "show_invoice",
-       .tag = "money",
-       .summary = "Invoice of a month on the customer's calendar",
-       .gives = body<wire::InvoiceView>(),
-       .query = {"format"},
-       .handle = show_invoice},
   };
 }
 

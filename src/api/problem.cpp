@@ -49,6 +49,12 @@ net::Response json_response(int status, std::string body) {
   return response;
 }
 
+net::Response document(std::string content_type, std::string body) {
+  net::Response response = json_response(200, std::move(body));
+  response.content_type = std::move(content_type);
+  return response;
+}
+
 net::Response versioned(net::Response response, std::uint64_t version) {
   response.headers.emplace_back("ETag", '"' + std::to_string(version) + '"');
   return response;

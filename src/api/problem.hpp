@@ -13,6 +13,7 @@
 namespace tranche::api {
 
 [[nodiscard]] net::Response json_response(int status, std::string body);
+[[nodiscard]] net::Response document(std::string content_type, std::string body);
 [[nodiscard]] net::Response versioned(net::Response response, std::uint64_t version);  // Adds the ETag.
 [[nodiscard]] net::Response no_content();
 

@@ -12,6 +12,7 @@ namespace {
 
 using std::chrono::seconds;
 
+constexpr std::size_t kSpansMost = 1000;
 constexpr std::size_t kStepsMax = 20'000;  // Of a rule that skips most of what it goes through.
 constexpr auto kAhead = std::chrono::hours(24 * 366);
 
@@ -85,6 +86,21 @@ Span resolve(const Zone& zone, LocalTime from, LocalTime to) {
   return span;
 }
 
+// "weekdays 22:00" in its two parts: on which days, and when.
+struct DaysAndTime {
+  std::string days{}, time{};
+};
+std::optional<DaysAndTime> split(const std::string& every) {
+  const auto space = every.rfind(' ');
+  if (space == std::string::npos) return std::nullopt;
+  DaysAndTime out{every.substr(0, space), every.substr(space + 1)};
+  if (out.time.find(':') == std::string::npos) return std::nullopt;
+  for (const std::string_view plural : {"days", "weekdays", "weekends", "weeks", "months"})
+    if (out.days == plural) out.days.pop_back();
+  if (out.days == "daily") out.days = "day";
+  return out;
+}
+
 struct IteratorEnd {
   void operator()(icalrecur_iterator* iterator) const { icalrecur_iterator_free(iterator); }
 };
@@ -150,6 +166,26 @@ Result<std::vector<Span>, std::string> expand(const Zone& zone,
   }
   if (spans.empty()) return refuse("'" + repeat.rule + "' never happens in the year after --from");
   return spans;
+}
+
+Result<std::vector<Span>, wire::Problem> spans_of(const Every& every, Instant now) {
+  const auto wrong = [](std::string what, std::string message, std::string hint = {}) {
+    return refuse(wire::Problem{std::move(what), std::move(message), std::move(hint)});
+  };
+  const auto zone = Zone::find(every.zone);
+  if (!zone)
+    return wrong("zone", "there is no time zone '" + every.zone + "'", "an IANA name such as Europe/Madrid");
+  const auto parts = split(every.days_and_time);
+  if (!parts) return wrong("every", "must be days and a time of day", "for example: weekdays 22:00");
+  const auto from = read_time(parts->time, *zone, now);
+  if (!from) return wrong("every", from.error());
+  const auto repeat = read_repeat(parts->days, every.times, every.until);
+  if (!repeat) return wrong("every", repeat.error());
+  auto spans = expand(*zone, {from->local, every.length}, *repeat, kSpansMost);
+  if (!spans) return wrong("every", spans.error());
+  std::erase_if(*spans, [now](const Span& span) { return span.from <= now; });
+  if (spans->empty()) return wrong("until", "no time is left before then");
+  return std::move(*spans);
 }
 
 }  // namespace tranche::api

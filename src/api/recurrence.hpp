@@ -7,6 +7,7 @@
 
 #include "api/zones.hpp"
 #include "base/result.hpp"
+#include "wire/codec.hpp"
 
 namespace tranche::api {
 
@@ -38,6 +39,17 @@ struct Span {
                                                             const LocalWindow&,
                                                             const Repeat&,
                                                             std::size_t most);
+
+// "weekdays 22:00" in a zone: days and a time of day, as one writes it for what happens again and again.
+struct Every {
+  std::string days_and_time{};
+  std::string zone{};  // IANA.
+  std::uint32_t times = 0;
+  std::string until{};
+  Duration length = std::chrono::minutes(1);
+};
+// Those that begin after `now`, at most 1000; without an end, those of a year.
+[[nodiscard]] Result<std::vector<Span>, wire::Problem> spans_of(const Every&, Instant now);
 
 struct When {
   LocalTime local{};

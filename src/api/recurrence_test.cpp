@@ -206,5 +206,19 @@ TEST_CASE("zones: rules of the zone files") {
     CHECK_FALSE(parse_zone_rule(bad));
 }
 
+TEST_CASE("recurrence: days and a time of day become windows of local time, also where clocks change") {
+  const Instant now = *parse_instant("2026-10-22T12:00:00Z");
+  const auto nights = spans_of({"weekend 22:00", "Europe/Madrid", 0, "2026-10-25", 8h}, now);
+  REQUIRE(nights.has_value());
+  REQUIRE(nights->size() == 2);  // Saturday and Sunday; clocks go back in between.
+  CHECK(text((*nights)[0].from) == "2026-10-24T20:00:00Z");
+  CHECK(text((*nights)[0].to) == "2026-10-25T05:00:00Z");
+  CHECK(text((*nights)[1].from) == "2026-10-25T21:00:00Z");
+  CHECK(text((*nights)[1].to) == "2026-10-26T05:00:00Z");
+  CHECK(spans_of({"weekdays", "Europe/Madrid"}, now).error().path == "every");
+  CHECK(spans_of({"weekdays 22:00", "Europe/Nowhere"}, now).error().path == "zone");
+  CHECK(spans_of({"day 22:00", "UTC", 0, "2026-10-01"}, now).error().path == "every");
+}
+
 }  // namespace
 }  // namespace tranche::api

@@ -14,8 +14,6 @@ namespace {
 using engine::Actor;
 using engine::State;
 
-constexpr std::size_t kTimesMax = 1000;
-
 wire::RecurringView view_of(const State& state, const engine::RecurringJob& job) {
   wire::RecurringView view{.name = job.key.name,
                            .owner = engine::path_of(state, job.owner),
@@ -31,45 +29,6 @@ wire::RecurringView view_of(const State& state, const engine::RecurringJob& job)
   }
   if (job.last != JobId{}) view.last = job.last;
   return view;
-}
-
-// "weekdays 22:00" in its two parts: on which days, and when.
-struct DaysAndTime {
-  std::string days{}, time{};
-};
-std::optional<DaysAndTime> split(const std::string& every) {
-  const auto space = every.rfind(' ');
-  if (space == std::string::npos) return std::nullopt;
-  DaysAndTime out{every.substr(0, space), every.substr(space + 1)};
-  if (out.time.find(':') == std::string::npos) return std::nullopt;
-  for (const std::string_view plural : {"days", "weekdays", "weekends", "weeks", "months"})
-    if (out.days == plural) out.days.pop_back();
-  if (out.days == "daily") out.days = "day";
-  return out;
-}
-
-Result<std::vector<Instant>, wire::Problem> times_of(const wire::RecurringSpec& spec,
-                                                     const std::string& zone_name,
-                                                     Instant now) {
-  const auto wrong = [](std::string what, std::string message, std::string hint = {}) {
-    return refuse(wire::Problem{std::move(what), std::move(message), std::move(hint)});
-  };
-  const auto zone = Zone::find(zone_name);
-  if (!zone)
-    return wrong("zone", "there is no time zone '" + zone_name + "'", "an IANA name such as Europe/Madrid");
-  const auto parts = split(spec.every);
-  if (!parts) return wrong("every", "must be days and a time of day", "for example: weekdays 22:00");
-  const auto from = read_time(parts->time, *zone, now);
-  if (!from) return wrong("every", from.error());
-  const auto repeat = read_repeat(parts->days, spec.times, spec.until);
-  if (!repeat) return wrong("every", repeat.error());
-  const auto spans = expand(*zone, {from->local, std::chrono::minutes(1)}, *repeat, kTimesMax);
-  if (!spans) return wrong("every", spans.error());
-  std::vector<Instant> times;
-  for (const Span& span : *spans)
-    if (span.from > now) times.push_back(span.from);
-  if (times.empty()) return wrong("until", "no time is left before then");
-  return times;
 }
 
 void set(Api& api, Call call) {
@@ -90,24 +49,24 @@ void set(Api& api, Call call) {
                                        .unit_tries = read->unit_tries},
                                .every = spec->every};
   const std::string owner(call.query_value("owner"));
-  api.loop().read(
-      [&api, call = std::move(call), spec = std::move(*spec), command, owner](const State& state) mutable {
-        const PartyId party = owner.empty() ? call.envelope.actor : engine::find_path(state, owner);
-        if (!spec.job.workdir.empty())
-          if (const auto wrong = workdir_problem(api, state, party, spec.job.workdir))
-            return call.reply.send(problem(*wrong, call.envelope.request_id));
-        command.zone = spec.zone.empty() ? zone_of(state, party) : spec.zone;
-        const auto now = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
-        auto times = times_of(spec, command.zone, std::max(now, state.now));
-        if (!times) return call.reply.send(problem(times.error(), call.envelope.request_id));
-        command.times = std::move(*times);
-        // Nobody of that name: refused by the engine like any other that may not be seen.
-        command.owner = party == PartyId{} ? PartyId::make(PartyKind::kUser, 0) : party;
-        api.run(std::move(call), std::move(command), [](const server::Outcome& outcome) {
-          const auto& event = std::get<engine::RecurringSet>(outcome.events->front());
-          return json(view_of(*outcome.state, outcome.state->work.recurring.at(event.key)));
-        });
-      });
+  api.loop().read([&api, call = std::move(call), spec = std::move(*spec), command, owner](
+                      const State& state) mutable {
+    const PartyId party = owner.empty() ? call.envelope.actor : engine::find_path(state, owner);
+    if (!spec.job.workdir.empty())
+      if (const auto wrong = workdir_problem(api, state, party, spec.job.workdir))
+        return call.reply.send(problem(*wrong, call.envelope.request_id));
+    command.zone = spec.zone.empty() ? zone_of(state, party) : spec.zone;
+    const auto now = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+    const auto spans = spans_of({spec.every, command.zone, spec.times, spec.until}, std::max(now, state.now));
+    if (!spans) return call.reply.send(problem(spans.error(), call.envelope.request_id));
+    for (const Span& span : *spans) command.times.push_back(span.from);
+    // Nobody of that name: refused by the engine like any other that may not be seen.
+    command.owner = party == PartyId{} ? PartyId::make(PartyKind::kUser, 0) : party;
+    api.run(std::move(call), std::move(command), [](const server::Outcome& outcome) {
+      const auto& event = std::get<engine::RecurringSet>(outcome.events->front());
+      return json(view_of(*outcome.state, outcome.state->work.recurring.at(event.key)));
+    });
+  });
 }
 
 void list(Api& api, Call call) {

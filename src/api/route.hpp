@@ -66,7 +66,9 @@ std::vector<Route> exec_routes();
 std::vector<Route> audit_routes();
 std::vector<Route> system_routes();  // Health, metrics, documents.
 std::vector<Route> market_routes();
-std::vector<Route> money_routes();  // Accounts, prices, costs, invoices.
+std::vector<Route> recurring_listing_routes();
+std::vector<Route> money_routes();  // Accounts, prices, costs.
+std::vector<Route> invoice_routes();
 std::vector<Route> health_routes();
 std::vector<Route> receipt_routes();  // Proofs, and where a device's time went.
 std::vector<Route> volume_routes();

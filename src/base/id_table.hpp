@@ -28,7 +28,8 @@ class IdTable {
   [[nodiscard]] T* find(std::uint64_t id) { return const_cast<T*>(std::as_const(*this).find(id)); }
 
   // The value of an id that is not there yet; an id that is there keeps its value.
-  T& insert(std::uint64_t id, T value) {
+  template <class Value = T>
+  T& insert(std::uint64_t id, Value&& value) {
     if (T* present = find(id)) return *present;
     if ((size_ + 1) * 2 > index_.size()) grow();
     std::uint32_t slot = 0;
@@ -41,7 +42,7 @@ class IdTable {
     }
     place({id, slot});
     ++size_;
-    return at_slot(slot) = std::move(value);
+    return at_slot(slot) = std::forward<Value>(value);
   }
 
   T& operator[](std::uint64_t id) {

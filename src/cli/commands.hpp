@@ -45,7 +45,9 @@ void add_service_commands(CLI::App& root, Program& program);    // serve, servic
 void add_exec_commands(CLI::App& root, Program& program);       // exec, cp
 void add_level_commands(CLI::App& root, Program& program);      // level
 void add_recurring_commands(CLI::App& root, Program& program);  // recurring
-void add_cost_commands(CLI::App& root, Program& program);       // cost, invoice
+void add_sell_commands(CLI::App& market, Program& program);     // market sell, market recurring
+void add_cost_commands(CLI::App& root, Program& program);       // cost
+void add_invoice_commands(CLI::App& root, Program& program);    // invoice
 void add_shell_command(CLI::App& root, Program& program);       // shell
 void add_node_commands(CLI::App& root, Program& program);       // node, gpus
 void add_book_commands(CLI::App& root, Program& program);       // book, maintenance

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// cost, invoice: what things did cost, and what is owed.
+// cost: what things did cost.
 #include <cstdio>
-#include <fstream>
 
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
-#include "cli/terminal.hpp"
 #include "net/http.hpp"
 #include "wire/api_money.hpp"
 #include "wire/api_reconcile.hpp"
@@ -16,8 +14,7 @@ namespace tranche::cli {
 namespace {
 
 struct ReportOptions {
-  std::string party{}, by = "user", from{}, to{}, month = "current", file{};
-  bool csv = false;
+  std::string party{}, by = "user", from{}, to{};
 };
 
 std::string query_of(const ReportOptions& options, bool by) {
@@ -158,88 +155,11 @@ void add_costs(CLI::App& root, Program& program) {
   add_reconcile(group, program);
 }
 
-std::string invoice_path(Session& session, const ReportOptions& options) {
-  const std::string party = session.party_or_default(options.party, "the party");
-  return "/v1/invoices/" + path_segment(party) + "/" + path_segment(options.month);
-}
-
-void add_invoice_words(CLI::App& command, ReportOptions& options) {
-  command.add_option("party", options.party, "Id or path; else --subscriber");
-  command.add_option("month", options.month, "Such as 2026-11; else the one that runs");
-}
-
-void add_invoice_show(CLI::App& group, Program& program) {
-  const auto options = std::make_shared<ReportOptions>();
-  CLI::App& show =
-      add_command(group, {"show", "The invoice of a month", "tranche invoice show acme 2026-11"});
-  add_invoice_words(show, *options);
-  show.callback([options, &program] {
-    Session& session = program.session();
-    const auto answer = session.get<wire::InvoiceView>(invoice_path(session, *options));
-    session.print(answer.body, {.table = [&] {
-                    Table table({{"DESCRIPTION"}, {"AMOUNT", Align::kRight}, {"CURRENCY"}});
-                    for (const wire::InvoiceLine& line : answer.value.lines)
-                      table.add({line.description, text(line.amount), answer.value.currency});
-                    table.add({answer.value.final ? "Total" : "Total so far",
-                               text(answer.value.total),
-                               answer.value.currency});
-                    return table;
-                  }});
-  });
-}
-
-void add_invoice_list(CLI::App& group, Program& program) {
-  const auto options = std::make_shared<ReportOptions>();
-  CLI::App& list = add_command(group, {"list", "Months that were charged", "tranche invoice list acme"});
-  list.add_option("party", options->party, "Id or path; else --subscriber");
-  list.callback([options, &program] {
-    Session& session = program.session();
-    const std::string party = session.party_or_default(options->party, "the party");
-    const auto answer = session.get<wire::InvoiceList>("/v1/invoices/" + path_segment(party));
-    session.print(
-        answer.body, {.table = [&] {
-          Table table({{"INVOICE"}, {"PARTY"}, {"TOTAL", Align::kRight}, {"CURRENCY"}, {"STATE"}});
-          for (const wire::InvoiceView& bill : answer.value.items)
-            table.add(
-                {bill.id, bill.party, text(bill.total), bill.currency, bill.final ? "final" : "month runs"});
-          return table;
-        }});
-  });
-}
-
-// As a document: to a file, or to stdout where that is no terminal.
-void add_invoice_document(CLI::App& group, Program& program, const std::string& format, const char* about) {
-  const auto options = std::make_shared<ReportOptions>();
-  const std::string example = "tranche invoice " + format + " acme 2026-11 -f acme-2026-11." + format;
-  CLI::App& command = add_command(group, {format, about, example});
-  add_invoice_words(command, *options);
-  command.add_option("-f,--file", options->file, "Write it here; else to stdout")->type_name("FILE");
-  command.callback([options, format, &program] {
-    Session& session = program.session();
-    const std::string body =
-        session.call({.path = invoice_path(session, *options) + "?format=" + format}).body;
-    if (options->file.empty() && format == "pdf" && stdout_is_terminal())
-      throw usage_failure("a PDF is nothing for a terminal", "give a file: -f invoice.pdf");
-    if (options->file.empty()) {
-      std::fwrite(body.data(), 1, body.size(), stdout);
-      return;
-    }
-    std::ofstream file(options->file, std::ios::binary);
-    if (!(file << body).flush()) throw Failure(kOther, {"cannot write " + options->file});
-    session.say("wrote " + options->file);
-  });
-}
-
 }  // namespace
 
 void add_cost_commands(CLI::App& root, Program& program) {
   add_costs(root, program);
-  CLI::App& group =
-      add_group(root, {"invoice", "What is owed for a month", "tranche invoice show acme 2026-11"});
-  add_invoice_list(group, program);
-  add_invoice_show(group, program);
-  add_invoice_document(group, program, "pdf", "The invoice as a PDF document");
-  add_invoice_document(group, program, "csv", "The invoice as a table for other programs");
+  add_invoice_commands(root, program);
 }
 
 }  // namespace tranche::cli

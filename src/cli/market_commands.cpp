@@ -4,6 +4,7 @@
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
+#include "cli/market_options.hpp"
 #include "wire/api_market.hpp"
 
 namespace tranche::cli {
@@ -11,24 +12,6 @@ namespace {
 
 using wire::OrderBody;
 using wire::OrderOutcome;
-
-Money hourly_value(const std::string& option, std::string given) {
-  if (given.ends_with("/h")) given.resize(given.size() - 2);
-  if (const auto amount = parse_money(given)) return *amount;
-  throw usage_failure(option + " takes a price such as 2.10/h, not '" + given + "'");
-}
-
-Duration length_value(const std::string& option, const std::string& given) {
-  if (given.empty()) return {};
-  if (const auto length = parse_duration(given)) return *length;
-  throw usage_failure(option + " takes a duration such as 3h, not '" + given + "'");
-}
-
-Instant time_value(const std::string& option, const std::string& given) {
-  if (given.empty()) return {};
-  if (const auto at = parse_instant(given)) return *at;
-  throw usage_failure(option + " takes a time such as 2026-11-15T20:00:00Z, not '" + given + "'");
-}
 
 // "H100:0.5" -> the model and its thousandths.
 void read_shape(const std::string& given, wire::InstrumentBody& instrument, std::int64_t& milli) {
@@ -39,49 +22,6 @@ void read_shape(const std::string& given, wire::InstrumentBody& instrument, std:
   const auto share = parse_milli(given.substr(colon + 1));
   if (!share) throw usage_failure("a shape is a model and a share such as H100:0.5, not '" + given + "'");
   milli = *share;
-}
-
-struct InstrumentFlags {
-  std::string shape{}, region{}, isolation{};
-  bool interruptible = false;
-};
-
-void add_instrument_flags(CLI::App& command, InstrumentFlags& flags) {
-  command.add_option("--shape", flags.shape, "A partition profile such as 1g.10gb")->type_name("PROFILE");
-  command.add_option("--region", flags.region, "Where")->type_name("REGION");
-  command.add_option("--isolation", flags.isolation, "dedicated, hard or soft")->type_name("CLASS");
-  command.add_flag("--interruptible", flags.interruptible, "The owner may have it back without penalty");
-}
-
-void take_flags(const InstrumentFlags& flags, wire::InstrumentBody& instrument) {
-  instrument.shape = flags.shape;
-  instrument.region = flags.region;
-  instrument.interruptible = flags.interruptible;
-  if (!flags.isolation.empty())
-    instrument.isolation = enum_value<wire::Isolation>("--isolation", flags.isolation);
-}
-
-void print_outcome(Session& session, const Answer<OrderOutcome>& answer) {
-  const OrderOutcome& outcome = answer.value;
-  session.print(answer.body,
-                {.table =
-                     [&] {
-                       Table table({{"ORDER"},
-                                    {"OPEN", Align::kRight},
-                                    {"PAID", Align::kRight},
-                                    {"HELD", Align::kRight},
-                                    {"CONTRACTS"}});
-                       std::string contracts;
-                       for (const std::string& one : outcome.contracts)
-                         contracts += (contracts.empty() ? "" : " ") + one;
-                       table.add({outcome.order,
-                                  outcome.resting ? gpus_text(outcome.milli_open) : "-",
-                                  text(outcome.paid),
-                                  text(outcome.held),
-                                  contracts.empty() ? "-" : contracts});
-                       return table;
-                     },
-                 .names = [&] { return outcome.order + "\n"; }});
 }
 
 struct BuyOptions {
@@ -164,60 +104,6 @@ void add_quote(CLI::App& group, Program& program) {
               {gpus_text(quoted.milli_now), text(quoted.cost_now), text(quoted.most), text(quoted.best)});
           return table;
         }});
-  });
-}
-
-struct SellOptions {
-  std::string what{}, milli = "1", length{}, from{}, price{}, floor{}, min{}, owner{};
-  std::vector<std::string> to{}, kinds{};
-  InstrumentFlags instrument{};
-};
-
-void add_sell(CLI::App& group, Program& program) {
-  const auto options = std::make_shared<SellOptions>();
-  CLI::App& sell = add_command(
-      group,
-      {"sell",
-       "Offer a device, or a part of what was bought",
-       "tranche market sell gpu_000001 --for 8h --price 2.10/h --floor 1.80/h\n"
-       "tranche market sell ctr_000004 --share 0.5 --from 2026-12-01T20:00:00Z --for 2h --price 2.40/h"});
-  sell.add_option("what", options->what, "A device (gpu_…) or a contract (ctr_…)")->required();
-  sell.add_option("--for", options->length, "How long")->required()->type_name("DURATION");
-  sell.add_option("--price", options->price, "An hour of a whole device")->required()->type_name("PRICE");
-  sell.add_option("--floor", options->floor, "The price falls to this until the window begins")
-      ->type_name("PRICE");
-  sell.add_option("--share", options->milli, "Of the device")->type_name("SHARE");
-  sell.add_option("--from", options->from, "When it begins; else now")->type_name("TIME");
-  sell.add_option("--min", options->min, "The shortest part to sell")->type_name("DURATION");
-  sell.add_option("--to", options->to, "A party that may take it; may be repeated")
-      ->type_name("PARTY")
-      ->expected(1)
-      ->take_all();
-  sell.add_option("--kinds", options->kinds, "A workload it may be used for; may be repeated")
-      ->type_name("KIND")
-      ->expected(1)
-      ->take_all();
-  sell.add_option("--as", options->owner, "For which party; else oneself")->type_name("PARTY");
-  add_instrument_flags(sell, options->instrument);
-  sell.callback([options, &program] {
-    wire::ListingBody body{.owner = options->owner};
-    (options->what.starts_with("ctr_") ? body.contract : body.device) = options->what;
-    take_flags(options->instrument, body.instrument);
-    const auto milli = parse_milli(options->milli);
-    if (!milli) throw usage_failure("--share takes a number such as 0.5, not '" + options->milli + "'");
-    body.milli = *milli;
-    body.from = time_value("--from", options->from);
-    body.length = length_value("--for", options->length);
-    body.length_min = length_value("--min", options->min);
-    body.hourly = hourly_value("--price", options->price);
-    if (!options->floor.empty()) body.floor = hourly_value("--floor", options->floor);
-    body.to = options->to;
-    for (const std::string& kind : options->kinds)
-      body.kinds.push_back(enum_value<wire::WorkloadKind>("--kinds", kind));
-    Session& session = program.session();
-    print_outcome(session,
-                  session.ask<OrderOutcome>(
-                      {.method = "POST", .path = "/v1/market/listings", .body = wire::to_json(body)}));
   });
 }
 
@@ -352,11 +238,15 @@ void add_depth(CLI::App& group, Program& program) {
 void add_changes(CLI::App& group, Program& program) {
   const auto id = std::make_shared<std::string>();
   CLI::App& cancel =
-      add_command(group, {"cancel", "Cancel what is open of an order", "tranche market cancel ord_000001"});
-  cancel.add_option("order", *id, "Its id")->required();
+      add_command(group,
+                  {"cancel",
+                   "Cancel what is open of an order, or the rest of what is sold again and again",
+                   "tranche market cancel ord_000001\ntranche market cancel lst_000001"});
+  cancel.add_option("order", *id, "An order (ord_…) or a recurring listing (lst_…)")->required();
   cancel.callback([id, &program] {
     Session& session = program.session();
-    session.call({.method = "DELETE", .path = "/v1/market/orders/" + path_segment(*id)});
+    const std::string kind = id->starts_with("lst_") ? "recurring/" : "orders/";
+    session.call({.method = "DELETE", .path = "/v1/market/" + kind + path_segment(*id)});
     session.say("cancelled " + *id);
   });
   const auto contract = [&](const char* verb, const char* about) {
@@ -406,7 +296,7 @@ void add_market_commands(CLI::App& root, Program& program) {
                                "tranche market buy H100:0.5 --for 3h --limit 2.10/h"});
   add_buy(group, program);
   add_quote(group, program);
-  add_sell(group, program);
+  add_sell_commands(group, program);
   add_lists(group, program);
   add_depth(group, program);
   add_changes(group, program);

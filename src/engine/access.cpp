@@ -26,7 +26,8 @@ constexpr std::uint32_t kAdminSet = set(Action::kViewParty,
                                         Action::kSetQuota,
                                         Action::kSetRules,
                                         Action::kIssueToken,
-                                        Action::kManageCapacity);
+                                        Action::kManageCapacity,
+                                        Action::kCorrectInvoices);
 
 constexpr std::uint32_t actions_of(Role role) {
   switch (role) {
@@ -42,7 +43,7 @@ constexpr std::uint32_t actions_of(Role role) {
     case Role::kAuditor:
       return set(Action::kViewParty, Action::kViewJob, Action::kViewAudit);
     case Role::kBilling:
-      return set(Action::kViewParty, Action::kViewBilling);
+      return set(Action::kViewParty, Action::kViewBilling, Action::kCorrectInvoices);
     case Role::kCapacityOwner:
       return set(Action::kViewParty, Action::kManageCapacity);
   }
@@ -66,6 +67,7 @@ constexpr bool scope_allows(Scope scope, Action action) {
     case Action::kIssueToken:
     case Action::kManageCapacity:
     case Action::kManagePlatform:
+    case Action::kCorrectInvoices:
       return scope >= Scope::kAdmin;
   }
   return false;

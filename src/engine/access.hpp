@@ -28,8 +28,9 @@ enum class Action : std::uint8_t {
   kIssueToken,
   kManageCapacity,
   kManagePlatform,
+  kCorrectInvoices,  // Held at the platform: nobody takes back what he was billed himself.
 };
-constexpr std::size_t kActions = 13;
+constexpr std::size_t kActions = 14;
 
 struct Actor {
   PartyId party{};

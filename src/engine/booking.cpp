@@ -169,6 +169,7 @@ Decision decide(const State& state,
 }
 
 void apply(State& state, const Envelope& envelope, const WindowsBooked& event) {
+  tally(state, event.windows, envelope.at);
   const auto at = state.bookings.emplace_hint(state.bookings.end(),
                                               event.id,
                                               Booking{.id = event.id,
@@ -223,8 +224,9 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
   return events;
 }
 
-void apply(State& state, const Envelope&, const BookingCancelled& event) {
+void apply(State& state, const Envelope& envelope, const BookingCancelled& event) {
   Booking& booking = state.bookings.at(event.id);
+  tally(state, booking.windows, envelope.at);
   forget(state, booking);
   booking.state = BookingState::kCancelled;
   for (BookedWindow& window : booking.windows) window.state = WindowState::kClosed;
@@ -241,8 +243,9 @@ void apply(State& state, const Envelope&, const WindowOpened& event) {
   state.index.capacity->refresh_holds(state, booking);
 }
 
-void apply(State& state, const Envelope&, const WindowClosed& event) {
+void apply(State& state, const Envelope& envelope, const WindowClosed& event) {
   Booking& booking = state.bookings.at(event.id);
+  tally(state, {booking.windows[event.window]}, envelope.at);
   state.index.calendar->remove(booking, event.window);
   booking.windows[event.window].state = WindowState::kClosed;
   booking.version = state.sequence;
@@ -254,8 +257,9 @@ void apply(State& state, const Envelope&, const WindowClosed& event) {
   state.index.capacity->changed();
 }
 
-void apply(State& state, const Envelope&, const WindowMoved& event) {
+void apply(State& state, const Envelope& envelope, const WindowMoved& event) {
   Booking& booking = state.bookings.at(event.id);
+  tally(state, {booking.windows[event.window], {.places = event.places}}, envelope.at);
   state.index.calendar->remove(booking, event.window);
   const std::vector<BookedPlace> before = std::exchange(booking.windows[event.window].places, event.places);
   booking.version = state.sequence;
@@ -265,8 +269,9 @@ void apply(State& state, const Envelope&, const WindowMoved& event) {
   state.index.capacity->refresh_holds(state, booking);
 }
 
-void apply(State& state, const Envelope&, const WindowsChanged& event) {
+void apply(State& state, const Envelope& envelope, const WindowsChanged& event) {
   Booking& booking = state.bookings.at(event.id);
+  tally(state, booking.windows, envelope.at);
   forget(state, booking);
   const std::vector<BookedWindow> before = std::exchange(booking.windows, event.windows);
   booking.version = state.sequence;

@@ -22,6 +22,12 @@ struct PieceId {
   auto operator<=>(const PieceId&) const = default;
 };
 
+struct ListingId {  // Of an offer that is made again and again.
+  static constexpr std::string_view kIdPrefix = "lst_";
+  std::uint64_t value = 0;
+  auto operator<=>(const ListingId&) const = default;
+};
+
 enum class ContractState : std::uint8_t { kAgreed, kInterrupted, kCompleted, kDefaulted };
 BOOST_DESCRIBE_ENUM(ContractState, kAgreed, kInterrupted, kCompleted, kDefaulted)
 

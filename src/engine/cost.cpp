@@ -74,6 +74,46 @@ void add_line(wire::CostRow& row, const CostLine& line) {
   for (const auto& [unit, count] : line.units) row.units[unit] += count;
 }
 
+using Rows = std::map<std::string, wire::CostRow>;
+
+Rows rows_of(
+    const State& state, PartyId party, wire::CostBy by, Instant from, Instant to, const std::string& tag) {
+  Rows rows;
+  const auto end = state.costs.lower_bound(CostKey{to, {}, {}});
+  for (auto at = state.costs.lower_bound(CostKey{from, {}, {}}); at != end; ++at) {
+    const CostLine& line = at->second;
+    if (is_at_or_below(state, line.key.party, party)) add_line(rows[label(state, line, by, tag)], line);
+  }
+  return rows;
+}
+
+// A note is of no job, model or tag; of a party and a day it is.
+std::string label(const State& state, const CreditNote& note, wire::CostBy by) {
+  const CostLine line{.key = {std::chrono::floor<std::chrono::days>(note.at), note.key.party, {}}};
+  const bool told = by == wire::CostBy::kTenant || by == wire::CostBy::kSubscriber ||
+                    by == wire::CostBy::kUser || by == wire::CostBy::kDay;
+  return told ? label(state, line, by, {}) : "credit notes";
+}
+
+void add_notes(const State& state, PartyId party, wire::CostBy by, Instant from, Instant to, Rows& rows) {
+  for (const auto& [key, note] : state.credit_notes) {
+    if (note.at >= from && note.at < to && is_at_or_below(state, key.party, party))
+      rows[label(state, note, by)].credited.micros += note.amount.micros;
+  }
+}
+
+void append_notes(const State& state, PartyId party, Instant month, wire::InvoiceView& bill) {
+  const auto end = state.credit_notes.upper_bound(CreditNoteKey{party, month, UINT32_MAX});
+  for (auto at = state.credit_notes.lower_bound(CreditNoteKey{party, month, 0}); at != end; ++at) {
+    const CreditNote& note = at->second;
+    bill.credit_notes.push_back(view_of(state, note));
+    bill.credited.micros += note.amount.micros;
+    if (note.line > 0 && note.line <= bill.lines.size())
+      bill.lines[note.line - 1].credited.micros += note.amount.micros;
+  }
+  bill.due.micros = bill.total.micros - bill.credited.micros;
+}
+
 // At the pace of the days so far, to the end of the month that `now` is in.
 Money forecast(Money total, Instant from, Instant to, Instant now) {
   if (now >= to || now <= from || to <= from) return {};
@@ -87,17 +127,11 @@ wire::CostReport cost_report(
     const State& state, PartyId party, wire::CostBy by, Instant from, Instant to, const std::string& tag) {
   wire::CostReport report{
       .party = path_of(state, party), .currency = state.settings.currency, .from = from, .to = to};
-  std::map<std::string, wire::CostRow> rows;
-  const auto end = state.costs.lower_bound(CostKey{to, {}, {}});
-  for (auto at = state.costs.lower_bound(CostKey{from, {}, {}}); at != end; ++at) {
-    const CostLine& line = at->second;
-    if (!is_at_or_below(state, line.key.party, party)) continue;
-    wire::CostRow& row = rows[label(state, line, by, tag)];
-    add_line(row, line);
-    report.total.micros += line.amount.micros - line.credited.micros;
-  }
+  Rows rows = rows_of(state, party, by, from, to, tag);
+  add_notes(state, party, by, from, to, rows);
   for (auto& [what, row] : rows) {
     row.what = what;
+    report.total.micros += row.cost.micros - row.credited.micros;
     if (row.allocated_gpu_milliseconds > 0) {
       const std::int64_t idle = row.allocated_gpu_milliseconds - row.used_gpu_milliseconds;
       row.idle_percent = std::clamp<std::int64_t>(
@@ -127,6 +161,19 @@ std::vector<Instant> months_charged(const State& state, PartyId party) {
   return {months.begin(), months.end()};
 }
 
+wire::CreditNoteView view_of(const State& state, const CreditNote& note) {
+  return {.id = note.id(),
+          .invoice = note.invoice,
+          .party = path_of(state, note.key.party),
+          .currency = state.settings.currency,
+          .amount = note.amount,
+          .line = note.line,
+          .description = note.description,
+          .reason = note.reason,
+          .at = note.at,
+          .by = path_of(state, note.by)};
+}
+
 wire::InvoiceView invoice(const State& state, PartyId party, Instant from, Instant to) {
   const Party* customer = state.party(party);
   wire::InvoiceView out{
@@ -137,20 +184,25 @@ wire::InvoiceView invoice(const State& state, PartyId party, Instant from, Insta
       .from = from,
       .to = to,
       .final = state.now >= to};
-  const wire::CostReport costs = cost_report(state, party, wire::CostBy::kModel, from, to);
+  std::vector<std::pair<std::string, wire::CostRow>> costs;
+  for (auto& [what, row] : rows_of(state, party, wire::CostBy::kModel, from, to, {}))
+    costs.emplace_back(what, std::move(row));
+  std::stable_sort(
+      costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.second.cost > b.second.cost; });
   std::int64_t exact = 0;
   const auto line = [&](std::string description, std::int64_t micros) {
     if (micros == 0) return;
     exact += micros;
     const Money amount{round_to_cents(micros)};
     out.total.micros += amount.micros;
-    out.lines.push_back({std::move(description), amount});
+    out.lines.push_back({.description = std::move(description), .amount = amount});
   };
-  for (const wire::CostRow& row : costs.items) {
-    line(row.what == "exchange" ? "Capacity bought on the exchange" : "Use of " + row.what, row.cost.micros);
-    line("Credits and refunds, " + row.what, -row.credited.micros);
+  for (const auto& [what, row] : costs) {
+    line(what == "exchange" ? "Capacity bought on the exchange" : "Use of " + what, row.cost.micros);
+    line("Credits and refunds, " + what, -row.credited.micros);
   }
   out.rounding.micros = out.total.micros - exact;
+  append_notes(state, party, invoice_month(from, to), out);
   return out;
 }
 

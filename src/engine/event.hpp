@@ -7,6 +7,7 @@
 
 #include "base/result.hpp"
 #include "engine/booking.hpp"
+#include "engine/credit_note.hpp"
 #include "engine/health.hpp"
 #include "engine/job.hpp"
 #include "engine/lease.hpp"
@@ -17,6 +18,7 @@
 #include "engine/party.hpp"
 #include "engine/platform.hpp"
 #include "engine/price.hpp"
+#include "engine/recurring_listing.hpp"
 #include "engine/spend_book.hpp"
 #include "engine/token.hpp"
 #include "engine/volume.hpp"
@@ -64,11 +66,14 @@ namespace tranche::engine {
   X(SetOverdraft, "account.overdraft") \
   X(PlaceHold, "hold.place") \
   X(EndHold, "hold.end") \
+  X(CreditInvoice, "invoice.credit") \
   X(SetMarketRules, "market.rules") \
   X(CertifyCapacity, "market.certify") \
   X(ListCapacity, "market.list") \
   X(PlaceOrder, "market.order") \
   X(CancelOrder, "market.cancel") \
+  X(SetRecurringListing, "market.list_recurring") \
+  X(RemoveRecurringListing, "market.remove_recurring") \
   X(InterruptContract, "contract.interrupt") \
   X(ResumeContract, "contract.resume") \
   X(SetPriceList, "price.set") \
@@ -179,7 +184,11 @@ namespace tranche::engine {
   X(RecurringRan, 58) \
   X(LevelSet, 59) \
   X(LevelRemoved, 81) \
-  X(LevelJudged, 82)
+  X(LevelJudged, 82) \
+  X(InvoiceCredited, 83) \
+  X(RecurringListingSet, 84) \
+  X(RecurringListingRan, 85) \
+  X(RecurringListingRemoved, 86)
 // clang-format on
 
 // A variant of so many alternatives is slow to compile wherever it is copied or destroyed, and almost every

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/focus.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "base/text.hpp"
@@ -96,6 +97,18 @@ std::string json_of(const std::map<std::string, std::string>& labels) {
   return out + '}';
 }
 
+using Cells = std::array<std::string, kHeader.size()>;
+
+void append_cells(std::string& out, const Cells& cells) {
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (i > 0) out += ',';
+    std::string one;
+    cell(one, cells[i]);
+    out += one;
+  }
+  out += '\n';
+}
+
 struct Row {
   const State& state;
   const CostLine& line;
@@ -115,54 +128,83 @@ void append_row(std::string& out, const Row& row) {
   const Job* job = row.state.job(row.line.key.job);
   const std::string job_name = job == nullptr ? "" : job->name;
   const std::string tags = json_of(row.line.labels);
-  const std::array<std::string, kHeader.size()> cells{
-      amount,
-      text(payer),
-      path_of(row.state, payer),
-      row.state.settings.currency,
-      date(next_month),
-      date(month),
-      row.credit ? "Credit" : (exchange ? "Purchase" : "Usage"),
-      "",
-      row.credit ? "Credits and refunds" : (exchange ? "Capacity bought on the exchange" : "GPU time"),
-      exchange ? "One-Time" : "Usage-Based",
-      date(row.line.key.day + std::chrono::days(1)),
-      date(row.line.key.day),
-      row.credit ? "" : gpu_hours(row.line.used),
-      row.credit ? "" : "GPU-Hours",
-      amount,
-      amount,
-      "Tranche",
-      amount,
-      exchange ? "Dynamic" : "Standard",
-      hours,
-      row.credit ? "" : "GPU-Hours",
-      "Tranche",
-      "Tranche",
-      exchange ? "" : text(row.line.key.job),
-      exchange ? "" : "Job",
-      "Compute",
-      "GPU capacity",
-      "Other (Compute)",
-      model,
-      text(row.line.key.party),
-      path_of(row.state, row.line.key.party),
-      tags,
-      shared ? R"({"basis":"thousandths of the device times seconds"})" : "",
-      shared ? "allocated-gpu-time" : "",
-      shared ? text(row.line.key.job) : "",
-      shared ? job_name : "",
-      shared ? tags : "",
-      exchange ? R"({"contract":"bought on the exchange"})" : "",
-      "Tranche",
-      "Tranche"};
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    if (i > 0) out += ',';
-    std::string one;
-    cell(one, cells[i]);
-    out += one;
-  }
-  out += '\n';
+  append_cells(
+      out,
+      {amount,
+       text(payer),
+       path_of(row.state, payer),
+       row.state.settings.currency,
+       date(next_month),
+       date(month),
+       row.credit ? "Credit" : (exchange ? "Purchase" : "Usage"),
+       "",
+       row.credit ? "Credits and refunds" : (exchange ? "Capacity bought on the exchange" : "GPU time"),
+       exchange ? "One-Time" : "Usage-Based",
+       date(row.line.key.day + std::chrono::days(1)),
+       date(row.line.key.day),
+       row.credit ? "" : gpu_hours(row.line.used),
+       row.credit ? "" : "GPU-Hours",
+       amount,
+       amount,
+       "Tranche",
+       amount,
+       exchange ? "Dynamic" : "Standard",
+       hours,
+       row.credit ? "" : "GPU-Hours",
+       "Tranche",
+       "Tranche",
+       exchange ? "" : text(row.line.key.job),
+       exchange ? "" : "Job",
+       "Compute",
+       "GPU capacity",
+       "Other (Compute)",
+       model,
+       text(row.line.key.party),
+       path_of(row.state, row.line.key.party),
+       tags,
+       shared ? R"({"basis":"thousandths of the device times seconds"})" : "",
+       shared ? "allocated-gpu-time" : "",
+       shared ? text(row.line.key.job) : "",
+       shared ? job_name : "",
+       shared ? tags : "",
+       exchange ? R"({"contract":"bought on the exchange"})" : "",
+       "Tranche",
+       "Tranche"});
+}
+
+std::size_t column(std::string_view name) {
+  return static_cast<std::size_t>(std::find(kHeader.begin(), kHeader.end(), name) - kHeader.begin());
+}
+
+// Billed in the month in which it was made, for the period of the invoice that it corrects.
+void append_note(std::string& out, const State& state, const CreditNote& note) {
+  const PartyId payer = tenant_of(state, note.key.party);
+  const Instant month = month_of(note.at);
+  const std::string amount = decimal({-note.amount.micros});
+  Cells cells;
+  const auto set = [&](std::string_view name, std::string value) { cells[column(name)] = std::move(value); };
+  for (const std::string_view cost : {"BilledCost", "ContractedCost", "EffectiveCost", "ListCost"})
+    set(cost, amount);
+  set("BillingAccountId", text(payer));
+  set("BillingAccountName", path_of(state, payer));
+  set("BillingCurrency", state.settings.currency);
+  set("BillingPeriodStart", date(month));
+  set("BillingPeriodEnd", date(month_of(month + std::chrono::days(32))));
+  set("ChargeCategory", "Credit");
+  set("ChargeClass", "Correction");
+  set("ChargeDescription", "Credit note " + note.id() + ": " + note.reason);
+  set("ChargeFrequency", "One-Time");
+  set("ChargePeriodStart", date(note.from));
+  set("ChargePeriodEnd", date(note.to));
+  set("ServiceCategory", "Compute");
+  set("ServiceName", "GPU capacity");
+  set("ServiceSubcategory", "Other (Compute)");
+  set("SubAccountId", text(note.key.party));
+  set("SubAccountName", path_of(state, note.key.party));
+  for (const std::string_view name :
+       {"InvoiceIssuerName", "ProviderName", "PublisherName", "HostProviderName", "ServiceProviderName"})
+    set(name, "Tranche");
+  append_cells(out, cells);
 }
 
 }  // namespace
@@ -181,6 +223,9 @@ std::string focus_csv(const State& state, PartyId party, Instant from, Instant t
     if (line.amount != Money{}) append_row(out, {state, line, line.amount, false});
     if (line.credited != Money{}) append_row(out, {state, line, {-line.credited.micros}, true});
   }
+  for (const auto& [key, note] : state.credit_notes)
+    if (note.at >= from && note.at < to && is_at_or_below(state, key.party, party))
+      append_note(out, state, note);
   return out;
 }
 

@@ -9,7 +9,7 @@
 
 namespace tranche::engine {
 
-// One row for each cost of a day, party and job, as CSV with a header.
+// One row for each cost of a day, party and job, and for each credit note made then, as CSV with a header.
 [[nodiscard]] std::string focus_csv(const State&, PartyId party, Instant from, Instant to);
 
 // What is wrong with a FOCUS 1.2 table, a sentence each; nothing: it conforms. At most a hundred.

@@ -168,6 +168,20 @@ struct ListCapacity {
   std::uint32_t slots_min = 1;
   Audience audience{};
 };
+BOOST_DESCRIBE_STRUCT(ListCapacity,
+                      (),
+                      (owner,
+                       instrument,
+                       device,
+                       bought,
+                       quantity,
+                       first_slot,
+                       slots,
+                       price,
+                       floor,
+                       quantity_min,
+                       slots_min,
+                       audience))
 struct BookOpened {
   std::uint64_t book = 0;
   Instrument instrument{};

@@ -15,10 +15,30 @@ struct MoneyCounters {
   std::uint64_t next_posting = 1, next_hold = 1, next_order = 1, next_piece = 1, next_contract = 1;
   std::uint64_t trade_count = 0;
   MarketRules rules{};
+  // Here and not in tables of their own, because snapshots of before end without them.
+  std::uint64_t next_listing = 1;
+  std::vector<CreditNote> credit_notes{};
+  std::vector<RecurringListing> recurring_listings{};
 };
 BOOST_DESCRIBE_STRUCT(MoneyCounters,
                       (),
-                      (next_posting, next_hold, next_order, next_piece, next_contract, trade_count, rules))
+                      (next_posting,
+                       next_hold,
+                       next_order,
+                       next_piece,
+                       next_contract,
+                       trade_count,
+                       rules,
+                       next_listing,
+                       credit_notes,
+                       recurring_listings))
+
+template <class Map>
+std::vector<typename Map::mapped_type> values_of(const Map& map) {
+  std::vector<typename Map::mapped_type> values;
+  for (const auto& [key, value] : map) values.push_back(value);
+  return values;
+}
 
 template <class T>
 void write_table(std::string& out, const IdTable<T>& table) {
@@ -77,7 +97,10 @@ void encode_money(std::string& out, const State& state) {
                              market.next_piece,
                              market.next_contract,
                              market.trade_count,
-                             market.rules});
+                             market.rules,
+                             state.next_listing,
+                             values_of(state.credit_notes),
+                             values_of(state.recurring_listings)});
   write_table(out, ledger.accounts);
   write_values(out, ledger.holds);
   write_values(out, ledger.postings);
@@ -107,6 +130,15 @@ bool decode_money(RecordReader& reader, State& state) {
   state.market.next_contract = counters.next_contract;
   state.market.trade_count = counters.trade_count;
   state.market.rules = counters.rules;
+  state.next_listing = counters.next_listing;
+  for (CreditNote& note : counters.credit_notes) {
+    const CreditNoteKey key = note.key;
+    state.credit_notes.emplace(key, std::move(note));
+  }
+  for (RecurringListing& listing : counters.recurring_listings) {
+    const ListingId id = listing.id;
+    state.recurring_listings.emplace(id, std::move(listing));
+  }
   if (!read_ledger(reader, state.ledger) || !read_market(reader, state.market) || !read_meters(reader, state))
     return false;
   for (const BookState& book : state.market.instruments)

@@ -141,15 +141,14 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
 }
 
 void apply(State& state, const Envelope& envelope, const PartyCreated& event) {
-  state.parties.emplace(event.id,
-                        Party{.id = event.id,
-                              .parent = event.parent,
-                              .name = event.name,
-                              .time_zone = event.time_zone,
-                              .created = envelope.at,
-                              .version = state.sequence});
+  state.add_party({.id = event.id,
+                   .parent = event.parent,
+                   .name = event.name,
+                   .time_zone = event.time_zone,
+                   .created = envelope.at,
+                   .version = state.sequence});
   state.index.by_name.emplace(std::pair{event.parent, event.name}, event.id);
-  state.next_party = std::max(state.next_party, (event.id.value >> 3U) + 1);
+  state.next_party = std::max(state.next_party, number_of(event.id) + 1);
 }
 
 Decision decide(const State& state, const Envelope&, const Actor& actor, const ChangeParty& command) {

@@ -40,12 +40,8 @@ Decision decide(const State& state, const Envelope&, const Found& command) {
 }
 
 void apply(State& state, const Envelope& envelope, const Founded&) {
-  state.parties.emplace(kPlatform,
-                        Party{.id = kPlatform,
-                              .parent = {},
-                              .name = "platform",
-                              .created = envelope.at,
-                              .version = state.sequence});
+  state.add_party(
+      {.id = kPlatform, .parent = {}, .name = "platform", .created = envelope.at, .version = state.sequence});
 }
 
 Decision decide(const State& state, const Envelope&, const Actor& actor, const SetSku& command) {

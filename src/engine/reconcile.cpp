@@ -57,23 +57,73 @@ CapacityClass rest_class(const Node& node, const Device& device) {
   return CapacityClass::kOutOfService;
 }
 
-Parts parts_of(const State& state, const Node& node, const Device& device) {
-  Parts parts{};
-  Part rest{1000, device.facts.vram.count};
+// Moves as much of what is wanted as is left into a class.
+void take(Parts& parts, Part& rest, CapacityClass what, Part wanted) {
+  Part& taken = part(parts, what);
+  const Part more{std::clamp<std::int64_t>(wanted.milli, 0, rest.milli),
+                  std::clamp<std::int64_t>(wanted.vram, 0, rest.vram)};
+  taken.milli += more.milli;
+  taken.vram += more.vram;
+  rest.milli -= more.milli;
+  rest.vram -= more.vram;
+}
+
+struct Promise {  // A claim on the device at one instant, and what of it is not used by a lease.
+  ClaimKind kind = ClaimKind::kBooking;
+  Part unused{};
+};
+using Promises = std::map<ClaimId, Promise>;
+
+Promises promises_at(const State& state, const Device& device, Instant at) {
+  Promises promises;
+  for (const CalendarClaim& claim : state.index.calendar->claims_on(device.id)) {
+    if (claim.from > at) break;  // In order of their start.
+    if (!claim.at(at)) continue;
+    Promise& promise = promises[claim.claim];
+    promise.kind = state.bookings.at(claim.claim).kind;
+    promise.unused.milli += claim.use.milli;
+    promise.unused.vram += claim.use.vram;
+  }
+  return promises;
+}
+
+void take_leases(const State& state,
+                 const Node& node,
+                 const Device& device,
+                 Promises& promises,
+                 Parts& parts,
+                 Part& rest) {
   for (const LeaseId id : state.index.capacity->leases_on(node.id)) {
     const auto found = state.leases.find(id);
     if (found == state.leases.end() || !found->second.holds_slices()) continue;
+    const auto promise = promises.find(found->second.booking);
+    const bool promised = promise != promises.end();
+    if (promised && promise->second.kind == ClaimKind::kContract) continue;  // Counted as sold already.
     for (const Slice& slice : found->second.slices) {
       if (slice.device != device.id) continue;
-      Part& taken = part(parts, class_of(state, node, found->second));
-      const Part more{std::min<std::int64_t>(slice.milli, rest.milli), std::min(slice.vram, rest.vram)};
-      taken.milli += more.milli;
-      taken.vram += more.vram;
-      rest.milli -= more.milli;
-      rest.vram -= more.vram;
+      take(parts, rest, class_of(state, node, found->second), {slice.milli, slice.vram});
+      if (!promised) continue;
+      promise->second.unused.milli -= slice.milli;
+      promise->second.unused.vram -= slice.vram;
     }
   }
+}
+
+// What the device was in use for at an instant since the last change.
+Parts parts_of(const State& state, const Node& node, const Device& device, Instant at) {
+  Parts parts{};
+  Part rest{1000, device.facts.vram.count};
+  Promises promises = promises_at(state, device, at);
+  // What was sold is paid for all of its window, whatever its buyer does with it.
+  for (const auto& [id, promise] : promises)
+    if (promise.kind == ClaimKind::kContract) take(parts, rest, CapacityClass::kSold, promise.unused);
+  take_leases(state, node, device, promises, parts, rest);
   const CapacityClass what = rest_class(node, device);
+  for (const auto& [id, promise] : promises) {
+    if (what != CapacityClass::kIdle || promise.kind == ClaimKind::kContract) continue;
+    const bool kept_free = promise.kind == ClaimKind::kMaintenance;
+    take(parts, rest, kept_free ? CapacityClass::kMaintenance : CapacityClass::kHeldUnused, promise.unused);
+  }
   // Free compute without memory, or memory without compute, can be given to nobody.
   const bool stranded = what == CapacityClass::kIdle && (rest.milli == 0 || rest.vram < kMib);
   Part& left = part(parts, stranded ? CapacityClass::kStranded : what);
@@ -96,19 +146,29 @@ void add(DeviceDayUse& day, const Parts& parts, const Part& whole, Instant from,
   add(day.had, whole, to - from);
 }
 
-// Counts the time since the last change into `days`, cut at midnight.
+// Where the time since the last change is to be cut: at midnight, and where a claim begins or ends.
+Instant next_cut(const State& state, const Device& device, Instant from, Instant at) {
+  Instant cut = std::min<Instant>(at, std::chrono::floor<std::chrono::days>(from) + std::chrono::days(1));
+  for (const CalendarClaim& claim : state.index.calendar->claims_on(device.id)) {
+    if (claim.from >= cut) break;
+    if (claim.from > from) cut = std::min(cut, claim.from);
+    if (claim.to > from) cut = std::min(cut, claim.to);
+  }
+  return cut;
+}
+
+// Counts the time since the last change into `days`.
 template <class Days>
 void count(const State& state, const Device& device, Instant at, Days& days) {
   const Node& node = state.nodes.at(device.node);
   if (device.record.tallied == Instant{} || at <= device.record.tallied) return;
-  const Parts parts = parts_of(state, node, device);
   const Part whole{1000, device.facts.vram.count};
   for (Instant from = device.record.tallied; from < at;) {
     const Instant midnight = std::chrono::floor<std::chrono::days>(from);
-    const Instant to = std::min<Instant>(at, midnight + std::chrono::days(1));
+    const Instant to = next_cut(state, device, from, at);
     DeviceDayUse& day = days[DeviceDayKey{midnight, device.id}];
     day.key = {midnight, device.id};
-    add(day, parts, whole, from, to);
+    add(day, parts_of(state, node, device, from), whole, from, to);
     from = to;
   }
 }
@@ -137,6 +197,12 @@ void tally(State& state, DeviceId id, Instant at) {
 
 void tally(State& state, const Lease& lease, Instant at) {
   for (const Slice& slice : lease.slices) tally(state, slice.device, at);
+}
+
+void tally(State& state, const std::vector<BookedWindow>& windows, Instant at) {
+  for (const BookedWindow& window : windows)
+    for (const BookedPlace& place : window.places)
+      for (const Slice& slice : place.slices) tally(state, slice.device, at);
 }
 
 std::vector<DeviceDayUse> device_days(const State& state, const Device& device, Instant from, Instant to) {

@@ -17,6 +17,7 @@ namespace tranche::engine {
 struct State;
 struct Device;
 struct Lease;
+struct BookedWindow;
 
 struct DeviceDayKey {
   Instant day{};
@@ -45,7 +46,8 @@ constexpr Duration kDeviceDaysKept = std::chrono::hours(24 * 35);
 
 // Counts up to `at`; to be called before anything of the device changes.
 void tally(State&, DeviceId device, Instant at);
-void tally(State&, const Lease&, Instant at);  // All of its devices.
+void tally(State&, const Lease&, Instant at);                      // All of its devices.
+void tally(State&, const std::vector<BookedWindow>&, Instant at);  // All that they claim.
 
 // The days from `from` until before `to`, with what has passed until now.
 [[nodiscard]] std::vector<DeviceDayUse> device_days(const State&, const Device&, Instant from, Instant to);

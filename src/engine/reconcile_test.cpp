@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "base/random.hpp"
-#include "engine/world.hpp"
+#include "engine/market_world.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -106,6 +106,93 @@ TEST_CASE("reconcile: two sums over the classes are what the device had, whateve
     }
     CHECK(own == leased);
   }
+}
+
+// What contracts say was paid for and delivered: thousandths times microseconds.
+Int128 delivered(const State& state) {
+  Int128 sum = 0;
+  for (const std::uint64_t id : state.market.contracts.ids()) {
+    const Contract& contract = *state.market.contracts.find(id);
+    const Instant end = std::clamp(state.now, contract.start, contract.end);
+    const Duration down = contract.down_since == Instant{} ? Duration{} : end - contract.down_since;
+    sum += Int128{contract.quantity} *
+           (end - contract.start - contract.lost - std::max(down, Duration{})).count();
+  }
+  return sum;
+}
+
+TEST_CASE("reconcile: what was sold is a class of its own, for as long as it is paid, used or not") {
+  MarketWorld world;
+  const NodeId node = world.node("a", 1);
+  const DeviceId gpu = world.device(0);
+  const std::int64_t slot = world.now_slot() + 1;
+  const Instant start = start_of(slot);
+  REQUIRE(world.list(0, gpu, 10, slot, 8));
+  REQUIRE(world.run(world.bid(1, 10, slot, 8, 1000, TimeInForce::kFok), world.traders[1]));
+  world.clock = start + std::chrono::minutes(20);  // Nobody looked at the clock when the window opened.
+  world.schedule();
+  const JobId job = world.submit(world.traders[1], gpus(1));
+  world.schedule();
+  const LeaseId lease = world.state.jobs.at(job).leases.front();
+  world.clock += std::chrono::minutes(5);
+  REQUIRE(world.report(lease, LeaseState::kRunning));
+  world.clock += std::chrono::minutes(30);
+  REQUIRE(world.report(lease, LeaseState::kEnded, EndReason::kExited));
+  REQUIRE(world.scrub(lease));
+  SUBCASE("to its end") {
+    world.clock = start + hours(3);
+  }
+  SUBCASE("until its node is lost") {
+    world.clock += std::chrono::minutes(10);
+    REQUIRE(world.run(LoseNode{.id = node}));
+    world.clock += std::chrono::minutes(5);
+  }
+  world.schedule();
+  REQUIRE(world.run(Tick{}));
+  Int128 sold = 0;
+  Int128 other = 0;
+  const Device& device = world.state.devices.at(gpu);
+  for (const DeviceDayUse& day : device_days(world.state, device, start - hours(48), start + hours(48))) {
+    CHECK(view_of(world.state, day).exact);
+    sold += compute(day, CapacityClass::kSold);
+    other += compute(day, CapacityClass::kOwn) + compute(day, CapacityClass::kLent) +
+             compute(day, CapacityClass::kHeldUnused) + compute(day, CapacityClass::kScrub);
+  }
+  CHECK(sold == delivered(world.state));
+  CHECK(sold > 0);
+  CHECK(other == 0);
+}
+
+TEST_CASE("reconcile: a booked window is held, by the part that nothing runs in") {
+  MarketWorld world;
+  const NodeId node = world.node("a", 1);
+  const Device& device = world.state.devices.at(world.state.nodes.at(node).devices.front());
+  const Instant start = world.clock + hours(1);
+  REQUIRE(
+      world.run(BookWindows{.ask = gpus(1, 500), .windows = {{start, start + hours(4)}}}, world.traders[1]));
+  world.clock = start + hours(1);
+  world.schedule();
+  const JobId job = world.submit(world.traders[1], gpus(1, 500));
+  world.schedule();
+  const LeaseId lease = world.state.jobs.at(job).leases.front();
+  REQUIRE(world.state.leases.at(lease).booking != ClaimId{});
+  REQUIRE(world.report(lease, LeaseState::kRunning));
+  world.clock += hours(2);
+  REQUIRE(world.report(lease, LeaseState::kEnded, EndReason::kExited));
+  REQUIRE(world.scrub(lease));
+  world.clock = start + hours(5);
+  world.schedule();
+  REQUIRE(world.run(Tick{}));
+  Int128 held = 0;
+  Int128 used = 0;
+  for (const DeviceDayUse& day : device_days(world.state, device, start - hours(48), start + hours(48))) {
+    CHECK(view_of(world.state, day).exact);
+    held += compute(day, CapacityClass::kHeldUnused);
+    used += compute(day, CapacityClass::kOwn) + compute(day, CapacityClass::kLent);
+  }
+  constexpr std::int64_t kHour = 3'600'000'000;
+  CHECK(held == Int128{500} * 2 * kHour);
+  CHECK(used == Int128{500} * 2 * kHour);
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ Result<State, std::string> decode_state(std::string_view bytes) {
   Counters counters;
   const bool whole = wire::detail::read_record(reader, counters) &&
                      read_values(reader, state.skus, [](const Sku& sku) { return sku.name; }) &&
-                     read_values(reader, state.parties, [](const Party& party) { return party.id; }) &&
+                     read_each<Party>(reader, [&](Party party) { state.add_party(std::move(party)); }) &&
                      read_values(reader, state.tokens, [](const Token& token) { return token.id; }) &&
                      read_values(reader, state.jobs, [](const Job& job) { return job.id; }) &&
                      read_values(reader, state.nodes, [](const Node& node) { return node.id; }) &&

@@ -12,8 +12,12 @@ auto find_in(const Map& map, const Key& key) -> const typename Map::mapped_type*
 
 }  // namespace
 
-const Party* State::party(PartyId id) const {
-  return find_in(parties, id);
+Party& State::add_party(Party party) {
+  const PartyId id = party.id;
+  Party& kept = parties.emplace(id, std::move(party)).first->second;
+  if (index.parties.size() <= number_of(id)) index.parties.resize(number_of(id) + 1);
+  index.parties[number_of(id)] = &kept;
+  return kept;
 }
 
 const Job* State::job(JobId id) const {

@@ -15,6 +15,7 @@
 #include "engine/booking.hpp"
 #include "engine/calendar.hpp"
 #include "engine/capacity.hpp"
+#include "engine/credit_note.hpp"
 #include "engine/health.hpp"
 #include "engine/job.hpp"
 #include "engine/lease.hpp"
@@ -26,6 +27,7 @@
 #include "engine/platform.hpp"
 #include "engine/price.hpp"
 #include "engine/reconcile.hpp"
+#include "engine/recurring_listing.hpp"
 #include "engine/spend_book.hpp"
 #include "engine/token.hpp"
 #include "engine/volume.hpp"
@@ -40,8 +42,14 @@ struct Remembered {  // What an idempotency key led to: the record, which holds 
 };
 BOOST_DESCRIBE_STRUCT(Remembered, (), (sequence, body_hash, at))
 
+constexpr std::uint64_t number_of(PartyId id) {  // Without its kind.
+  return id.value >> 3U;
+}
+
 // Rebuilt by apply() and on load; outside snapshots and the state hash.
 struct Indexes {
+  // By number, because the tree is climbed for every command; a party stays where it is for ever.
+  std::vector<const Party*> parties{};
   std::map<std::pair<PartyId, std::string>, PartyId> by_name{};
   std::map<TokenHash, TokenId> by_hash{};
   std::map<PartyId, std::vector<JobId>> jobs_by_owner{};
@@ -74,6 +82,9 @@ struct State {
   std::map<LeaseId, Meter> meters{};
   std::map<PartyId, Spent> spent{};
   std::map<CostKey, CostLine> costs{};
+  std::map<CreditNoteKey, CreditNote> credit_notes{};
+  std::uint64_t next_listing = 1;
+  std::map<ListingId, RecurringListing> recurring_listings{};
   Health health{};
   std::map<std::uint64_t, Repair> repairs{};
   std::map<DeviceDayKey, DeviceDayUse> device_days{};
@@ -81,7 +92,12 @@ struct State {
   Workloads work{};
   Indexes index{};
 
-  [[nodiscard]] const Party* party(PartyId id) const;
+  [[nodiscard]] const Party* party(PartyId id) const {
+    const std::uint64_t number = number_of(id);
+    const bool known = number < index.parties.size() && index.parties[number] != nullptr;
+    return known && index.parties[number]->id == id ? index.parties[number] : nullptr;
+  }
+  Party& add_party(Party party);
   [[nodiscard]] const Job* job(JobId id) const;
   [[nodiscard]] const Token* token(TokenId id) const;
   [[nodiscard]] const Node* node(NodeId id) const;

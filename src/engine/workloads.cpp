@@ -134,7 +134,8 @@ bool work_due(const State& state, Instant now) {
   const WorkIndex& index = *state.index.work;
   return !index.groups_due.empty() || !index.waiters_due.empty() || !index.judged_next.empty() ||
          (!index.looks.empty() && index.looks.begin()->first <= now) ||
-         (!index.runs.empty() && index.runs.begin()->first <= now);
+         (!index.runs.empty() && index.runs.begin()->first <= now) ||
+         (!index.listings.empty() && index.listings.begin()->first <= now);
 }
 
 Events advance_workloads(const State& state, const Envelope& envelope) {
@@ -145,6 +146,8 @@ Events advance_workloads(const State& state, const Envelope& envelope) {
   }
   if (!index.runs.empty() && index.runs.begin()->first <= envelope.at)
     return run_recurring(state, envelope, state.work.recurring.at(index.runs.begin()->second));
+  if (!index.listings.empty() && index.listings.begin()->first <= envelope.at)
+    return list_again(state, envelope, state.recurring_listings.at(index.listings.begin()->second));
   while (!index.judged_next.empty()) {
     const JobId id = *index.judged_next.begin();
     index.judged_next.erase(index.judged_next.begin());
@@ -304,6 +307,7 @@ void rebuild_work_index(State& state) {
     index.waiters_due.insert(id);
   }
   rebuild_recurring_index(state);
+  rebuild_listing_index(state);
   for (const auto& [key, service] : state.work.services)
     for (const Replica& replica : service.replicas) index.service_of.emplace(replica.job, key);
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/contract.hpp"
 #include "engine/dependency.hpp"
 #include "engine/job_group.hpp"
 #include "engine/progress.hpp"
@@ -45,6 +46,7 @@ struct WorkIndex {
   std::set<JobId> groups_due{}, waiters_due{}, judged_next{};
   std::set<std::pair<Instant, JobId>> looks{};        // When to see whether a group has stragglers. Likewise.
   std::set<std::pair<Instant, RecurringKey>> runs{};  // The next one of each.
+  std::set<std::pair<Instant, ListingId>> listings{};  // Likewise.
 };
 
 struct State;
@@ -56,6 +58,7 @@ struct State;
 
 void rebuild_work_index(State&);
 void rebuild_recurring_index(State&);
+void rebuild_listing_index(State&);
 void forget_work(State&);  // Of jobs that were forgotten.
 
 [[nodiscard]] bool work_due(const State&, Instant now);

@@ -8,8 +8,9 @@
 namespace tranche::policy {
 namespace {
 
-bool crosses(const MarketOrder& taker, const MarketOrder& maker) {
-  return taker.side == Side::kBuy ? maker.price <= taker.price : maker.price >= taker.price;
+// The worst rank on the other side that the taker's price reaches.
+std::int64_t limit_of(const MarketOrder& taker) {
+  return taker.side == Side::kBuy ? taker.price : -taker.price;
 }
 
 bool admitted(const Admission& admission, const MarketOrder& taker, const MarketOrder& maker) {
@@ -99,10 +100,9 @@ void OrderBooks::out_of_lanes(const MarketOrder& order) {
   });
 }
 
-void OrderBooks::rest(MarketOrder order) {
+void OrderBooks::rest(const MarketOrder& order) {
   TRANCHE_CHECK(order.slots > 0);
-  const std::uint64_t id = order.id;
-  into_lanes(orders_.insert(id, std::move(order)));
+  into_lanes(orders_.insert(order.id, order));
 }
 
 void OrderBooks::remove(std::uint64_t id) {
@@ -163,8 +163,7 @@ Match OrderBooks::match(const MarketOrder& taker, const Admission& admission) co
 void OrderBooks::match_slot(const MarketOrder& taker, const Admission& admission, Match& match) const {
   const Side other = taker.side == Side::kBuy ? Side::kSell : Side::kBuy;
   std::uint32_t left = taker.open_at(taker.first_slot);
-  each_at(taker.book, taker.first_slot, other, [&](const MarketOrder& maker) {
-    if (!crosses(taker, maker)) return false;
+  const auto meet = [&](const MarketOrder& maker) {
     if (maker.slots_min > 1 || taker.slots_min > 1 || !admitted(admission, taker, maker)) return true;
     const std::uint32_t there = maker.open_at(taker.first_slot);
     const std::uint32_t quantity = std::min(left, there);
@@ -176,7 +175,8 @@ void OrderBooks::match_slot(const MarketOrder& taker, const Admission& admission
     match.fills.push_back({maker.id, maker.price, taker.first_slot, 1, quantity});
     left -= quantity;
     return left > 0;
-  });
+  };
+  each_at(taker.book, taker.first_slot, other, meet, limit_of(taker));
   match.complete = left == 0;
 }
 
@@ -184,7 +184,7 @@ void OrderBooks::match_slot(const MarketOrder& taker, const Admission& admission
 std::vector<Rung> OrderBooks::candidates(const MarketOrder& taker) const {
   std::vector<Rung> found;
   const Side other = taker.side == Side::kBuy ? Side::kSell : Side::kBuy;
-  const std::int64_t limit = taker.side == Side::kBuy ? taker.price : -taker.price;
+  const std::int64_t limit = limit_of(taker);
   const auto gather = [&](std::uint64_t key) {
     const Lane* lane = lanes_.find(key);
     if (lane == nullptr) return;

@@ -118,7 +118,7 @@ class OrderBooks {
   // What an order would trade if it came now. Fill-or-kill gives no fills unless it is complete.
   [[nodiscard]] Match match(const MarketOrder& taker, const Admission& admission = {}) const;
 
-  void rest(MarketOrder order);
+  void rest(const MarketOrder& order);
   void remove(std::uint64_t id);
   // Takes away what a fill took; an order with nothing open goes.
   void take(std::uint64_t id, std::int64_t first_slot, std::uint32_t slots, std::uint32_t quantity);
@@ -126,9 +126,11 @@ class OrderBooks {
   void set_held(std::uint64_t id, Money held);
   void drop_empty_lanes();
 
-  // Calls visit(order) for the orders of a side that touch a slot, best first, until it returns false.
+  // Calls visit(order) for the orders of a side that touch a slot, best first, until it returns false. No
+  // order whose rank is above the limit is looked at.
   template <class Visit>
-  void each_at(std::uint64_t book, std::int64_t slot, Side side, Visit visit) const;
+  void each_at(
+      std::uint64_t book, std::int64_t slot, Side side, Visit visit, std::int64_t limit = INT64_MAX) const;
 
  private:
   struct Lane {  // Orders that a window may meet: of one slot, or wider ones that touch one day.
@@ -160,19 +162,23 @@ constexpr std::uint64_t wide_lane(std::uint64_t book, std::int64_t slot) {
 }
 
 template <class Visit>
-void OrderBooks::each_at(std::uint64_t book, std::int64_t slot, Side side, Visit visit) const {
+void OrderBooks::each_at(
+    std::uint64_t book, std::int64_t slot, Side side, Visit visit, std::int64_t limit) const {
   static const Ladder kNone;
   const Lane* narrow = lanes_.find(slot_lane(book, slot));
   const Lane* wide = lanes_.find(wide_lane(book, slot));
   const Ladder& a = narrow == nullptr ? kNone : narrow->of(side);
   const Ladder& b = wide == nullptr ? kNone : wide->of(side);
+  if (!a.reaches(limit) && !b.reaches(limit)) return;
   Ladder::Cursor in_a, in_b;
   for (;;) {
     const Rung* left = a.at(in_a);
     const Rung* right = b.at(in_b);
     if (left == nullptr && right == nullptr) return;
     const bool from_a = right == nullptr || (left != nullptr && *left < *right);
-    const MarketOrder& order = *orders_.find(from_a ? left->order : right->order);
+    const Rung& next = from_a ? *left : *right;
+    if (next.rank > limit) return;
+    const MarketOrder& order = *orders_.find(next.order);
     from_a ? a.advance(in_a) : b.advance(in_b);
     if (order.open_at(slot) > 0 && !visit(order)) return;
   }

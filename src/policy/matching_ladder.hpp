@@ -22,6 +22,8 @@ class Ladder {
   };
 
   [[nodiscard]] bool empty() const { return runs_.empty(); }
+  // Whether any rung is as good as that. Most orders reach nothing: they learn it without touching a run.
+  [[nodiscard]] bool reaches(std::int64_t rank) const { return !empty() && best_ <= rank; }
   // Nothing past the end.
   [[nodiscard]] const Rung* at(Cursor cursor) const {
     return cursor.run < runs_.size() ? &runs_[cursor.run][cursor.at] : nullptr;
@@ -34,8 +36,10 @@ class Ladder {
     if (runs_.empty()) {
       runs_.emplace_back().push_back(rung);
       fronts_.push_back(rung);
+      best_ = rung.rank;
       return;
     }
+    best_ = std::min(best_, rung.rank);
     const std::size_t run = run_of(rung);
     auto& rungs = runs_[run];
     rungs.insert(std::lower_bound(rungs.begin(), rungs.end(), rung), rung);
@@ -52,10 +56,11 @@ class Ladder {
     rungs.erase(found);
     if (!rungs.empty()) {
       fronts_[run] = rungs.front();
-      return;
+    } else {
+      runs_.erase(runs_.begin() + static_cast<std::ptrdiff_t>(run));
+      fronts_.erase(fronts_.begin() + static_cast<std::ptrdiff_t>(run));
     }
-    runs_.erase(runs_.begin() + static_cast<std::ptrdiff_t>(run));
-    fronts_.erase(fronts_.begin() + static_cast<std::ptrdiff_t>(run));
+    if (!fronts_.empty()) best_ = fronts_.front().rank;
   }
 
  private:
@@ -80,6 +85,7 @@ class Ladder {
 
   std::vector<std::vector<Rung>> runs_;
   std::vector<Rung> fronts_;  // The first of each run, close together: finding a run touches nothing else.
+  std::int64_t best_ = 0;     // Rank of the very first.
 };
 
 }  // namespace tranche::policy

@@ -12,5 +12,8 @@ TRANCHE_WIRE_JSON(tranche::wire::OrderList);
 TRANCHE_WIRE_JSON(tranche::wire::OrderOutcome);
 TRANCHE_WIRE_JSON(tranche::wire::ContractList);
 TRANCHE_WIRE_JSON(tranche::wire::ListingBody);
+TRANCHE_WIRE_JSON(tranche::wire::RecurringListingBody);
+TRANCHE_WIRE_JSON(tranche::wire::RecurringListingView);
+TRANCHE_WIRE_JSON(tranche::wire::RecurringListingList);
 TRANCHE_WIRE_JSON(tranche::wire::CertifyBody);
 TRANCHE_WIRE_JSON(tranche::wire::MarketRulesBody);

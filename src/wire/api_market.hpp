@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the API says of the exchange. Prices are for an hour of a whole device, as people quote them.
+#include <array>
 #include <boost/describe/class.hpp>
 #include <boost/describe/enum.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -170,6 +172,58 @@ BOOST_DESCRIBE_STRUCT(ListingBody,
                        length_min,
                        to,
                        kinds))
+
+struct RecurringListingBody {
+  ListingBody listing{};  // Its `from` is not used.
+  std::string every{};
+  std::string zone{};
+  std::uint32_t times = 0;
+  std::string until{};
+  Duration ahead = std::chrono::hours(24 * 7);
+};
+BOOST_DESCRIBE_STRUCT(RecurringListingBody, (), (listing, every, zone, times, until, ahead))
+template <>
+struct Fields<RecurringListingBody> {
+  static constexpr std::array<std::string_view, 2> kRequired{"listing", "every"};
+  static constexpr std::array kDocs{
+      FieldDoc{"every", "days and a time of day: weekdays 22:00, day 03:30, mon,thu 06:00, month 00:15"},
+      FieldDoc{"zone", "IANA name of the zone that the time is read in; empty: that of the owner, else UTC"},
+      FieldDoc{"times", "how often in all; 0: until the date, else for a year"},
+      FieldDoc{"until", "last date, such as 2026-12-31"},
+      FieldDoc{"ahead", "how long before its window each is listed"}};
+};
+
+struct MissedListingView {
+  Instant from{}, to{};
+  std::string why{};
+};
+BOOST_DESCRIBE_STRUCT(MissedListingView, (), (from, to, why))
+
+struct RecurringListingView {
+  std::string id{};
+  std::string owner{};  // Path.
+  std::string device{};
+  std::int64_t milli = 0;
+  Money hourly{};
+  Money floor{};
+  std::string every{};
+  std::string zone{};
+  Duration ahead{};
+  std::optional<Instant> next{};  // The window that is listed next.
+  std::uint64_t left = 0;
+  std::uint64_t listed = 0;
+  std::uint64_t missed = 0;
+  std::vector<std::string> orders{};        // Those that rest.
+  std::vector<MissedListingView> misses{};  // The last ten.
+};
+BOOST_DESCRIBE_STRUCT(
+    RecurringListingView,
+    (),
+    (id, owner, device, milli, hourly, floor, every, zone, ahead, next, left, listed, missed, orders, misses))
+struct RecurringListingList {
+  std::vector<RecurringListingView> items{};
+};
+BOOST_DESCRIBE_STRUCT(RecurringListingList, (), (items))
 
 struct CertifyBody {
   DeviceId device{};

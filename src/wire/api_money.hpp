@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the API says of accounts, prices, costs and invoices.
+#include <array>
 #include <boost/describe/class.hpp>
 #include <boost/describe/enum.hpp>
 #include <cstdint>
@@ -73,9 +74,40 @@ BOOST_DESCRIBE_STRUCT(CostReport, (), (party, currency, from, to, items, total, 
 
 struct InvoiceLine {
   std::string description{};
-  Money amount{};  // Whole cents.
+  Money amount{};    // Whole cents.
+  Money credited{};  // By credit notes for this line.
 };
-BOOST_DESCRIBE_STRUCT(InvoiceLine, (), (description, amount))
+BOOST_DESCRIBE_STRUCT(InvoiceLine, (), (description, amount, credited))
+
+struct CreditNoteBody {
+  Money amount{};
+  std::uint32_t line = 0;
+  std::string reason{};
+};
+BOOST_DESCRIBE_STRUCT(CreditNoteBody, (), (amount, line, reason))
+template <>
+struct Fields<CreditNoteBody> {
+  static constexpr std::array<std::string_view, 2> kRequired{"amount", "reason"};
+  static constexpr std::array kDocs{FieldDoc{"amount", "whole cents, at most what is left of the invoice"},
+                                    FieldDoc{"line", "of the invoice, from 1; 0: all of it"},
+                                    FieldDoc{"reason", "why, as it stands on the note"}};
+};
+
+struct CreditNoteView {  // Corrects an invoice that was issued, which itself stays as it is.
+  std::string id{};      // Of the invoice, and -C1, -C2, …
+  std::string invoice{};
+  std::string party{};
+  std::string currency{};
+  Money amount{};
+  std::uint32_t line = 0;     // Zero: of all of the invoice.
+  std::string description{};  // Of that line.
+  std::string reason{};
+  Instant at{};
+  std::string by{};
+};
+BOOST_DESCRIBE_STRUCT(CreditNoteView,
+                      (),
+                      (id, invoice, party, currency, amount, line, description, reason, at, by))
 
 struct InvoiceView {
   std::string id{};
@@ -87,10 +119,14 @@ struct InvoiceView {
   std::vector<InvoiceLine> lines{};
   Money total{};     // Of the lines.
   Money rounding{};  // What the lines are above the exact sum.
+  std::vector<CreditNoteView> credit_notes{};
+  Money credited{};  // By all of them.
+  Money due{};       // The total without that.
 };
-BOOST_DESCRIBE_STRUCT(InvoiceView,
-                      (),
-                      (id, party, currency, time_zone, from, to, final, lines, total, rounding))
+BOOST_DESCRIBE_STRUCT(
+    InvoiceView,
+    (),
+    (id, party, currency, time_zone, from, to, final, lines, total, rounding, credit_notes, credited, due))
 
 struct InvoiceList {
   std::vector<InvoiceView> items{};

@@ -15,8 +15,8 @@ namespace tranche::wire {
 enum class CapacityClass : std::uint8_t {
   kOwn,         // Leased by whose capacity it is.
   kLent,        // Leased by others, without a contract.
-  kSold,        // Leased under a contract of the exchange.
-  kHeldUnused,  // Promised or being prepared: granted, and nothing ran.
+  kSold,        // Under a contract of the exchange: paid, whether its buyer ran something in it or not.
+  kHeldUnused,  // Booked or being prepared: granted, and nothing ran.
   kScrub,       // Wiped between two leases.
   kHealth,      // Tested, watched, drained or reset.
   kMaintenance,

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/market_options.hpp"
+
+#include "base/text.hpp"
+#include "cli/human.hpp"
+
+namespace tranche::cli {
+
+using wire::OrderOutcome;
+
+Money hourly_value(const std::string& option, std::string given) {
+  if (given.ends_with("/h")) given.resize(given.size() - 2);
+  if (const auto amount = parse_money(given)) return *amount;
+  throw usage_failure(option + " takes a price such as 2.10/h, not '" + given + "'");
+}
+
+Duration length_value(const std::string& option, const std::string& given) {
+  if (given.empty()) return {};
+  if (const auto length = parse_duration(given)) return *length;
+  throw usage_failure(option + " takes a duration such as 3h, not '" + given + "'");
+}
+
+Instant time_value(const std::string& option, const std::string& given) {
+  if (given.empty()) return {};
+  if (const auto at = parse_instant(given)) return *at;
+  throw usage_failure(option + " takes a time such as 2026-11-15T20:00:00Z, not '" + given + "'");
+}
+
+void add_instrument_flags(CLI::App& command, InstrumentFlags& flags) {
+  command.add_option("--shape", flags.shape, "A partition profile such as 1g.10gb")->type_name("PROFILE");
+  command.add_option("--region", flags.region, "Where")->type_name("REGION");
+  command.add_option("--isolation", flags.isolation, "dedicated, hard or soft")->type_name("CLASS");
+  command.add_flag("--interruptible", flags.interruptible, "The owner may have it back without penalty");
+}
+
+void take_flags(const InstrumentFlags& flags, wire::InstrumentBody& instrument) {
+  instrument.shape = flags.shape;
+  instrument.region = flags.region;
+  instrument.interruptible = flags.interruptible;
+  if (!flags.isolation.empty())
+    instrument.isolation = enum_value<wire::Isolation>("--isolation", flags.isolation);
+}
+
+void print_outcome(Session& session, const Answer<OrderOutcome>& answer) {
+  const OrderOutcome& outcome = answer.value;
+  session.print(answer.body,
+                {.table =
+                     [&] {
+                       Table table({{"ORDER"},
+                                    {"OPEN", Align::kRight},
+                                    {"PAID", Align::kRight},
+                                    {"HELD", Align::kRight},
+                                    {"CONTRACTS"}});
+                       std::string contracts;
+                       for (const std::string& one : outcome.contracts)
+                         contracts += (contracts.empty() ? "" : " ") + one;
+                       table.add({outcome.order,
+                                  outcome.resting ? gpus_text(outcome.milli_open) : "-",
+                                  text(outcome.paid),
+                                  text(outcome.held),
+                                  contracts.empty() ? "-" : contracts});
+                       return table;
+                     },
+                 .names = [&] { return outcome.order + "\n"; }});
+}
+
+}  // namespace tranche::cli

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the commands that buy and those that sell have in common.
+#include <string>
+
+#include "base/money.hpp"
+#include "base/time.hpp"
+#include "cli/command.hpp"
+#include "cli/session.hpp"
+#include "wire/api_market.hpp"
+
+namespace tranche::cli {
+
+// Each says what is wrong with the option where the text is no such value; an empty text is zero.
+[[nodiscard]] Money hourly_value(const std::string& option, std::string given);
+[[nodiscard]] Duration length_value(const std::string& option, const std::string& given);
+[[nodiscard]] Instant time_value(const std::string& option, const std::string& given);
+
+struct InstrumentFlags {
+  std::string shape{}, region{}, isolation{};
+  bool interruptible = false;
+};
+
+void add_instrument_flags(CLI::App& command, InstrumentFlags& flags);
+void take_flags(const InstrumentFlags& flags, wire::InstrumentBody& instrument);
+
+void print_outcome(Session& session, const Answer<wire::OrderOutcome>& answer);
+
+}  // namespace tranche::cli

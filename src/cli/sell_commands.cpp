@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// market sell, market recurring: what an owner offers, once or again and again.
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/commands.hpp"
+#include "cli/human.hpp"
+#include "cli/market_options.hpp"
+
+namespace tranche::cli {
+namespace {
+
+using wire::OrderOutcome;
+
+struct SellOptions {
+  std::string what{}, milli = "1", length{}, from{}, price{}, floor{}, min{}, owner{};
+  std::vector<std::string> to{}, kinds{};
+  InstrumentFlags instrument{};
+  std::string every{}, zone{}, until{}, ahead{};
+  std::uint32_t times = 0;
+};
+
+wire::ListingBody body_of(const SellOptions& options) {
+  wire::ListingBody body{.owner = options.owner};
+  (options.what.starts_with("ctr_") ? body.contract : body.device) = options.what;
+  take_flags(options.instrument, body.instrument);
+  const auto milli = parse_milli(options.milli);
+  if (!milli) throw usage_failure("--share takes a number such as 0.5, not '" + options.milli + "'");
+  body.milli = *milli;
+  body.from = time_value("--from", options.from);
+  body.length = length_value("--for", options.length);
+  body.length_min = length_value("--min", options.min);
+  body.hourly = hourly_value("--price", options.price);
+  if (!options.floor.empty()) body.floor = hourly_value("--floor", options.floor);
+  body.to = options.to;
+  for (const std::string& kind : options.kinds)
+    body.kinds.push_back(enum_value<wire::WorkloadKind>("--kinds", kind));
+  return body;
+}
+
+Table recurring_table(const std::vector<wire::RecurringListingView>& listings) {
+  Table table({{"LISTING"},
+               {"OWNER"},
+               {"DEVICE"},
+               {"PRICE/H", Align::kRight},
+               {"EVERY"},
+               {"ZONE"},
+               {"NEXT"},
+               {"LEFT", Align::kRight},
+               {"LISTED", Align::kRight},
+               {"MISSED", Align::kRight},
+               {"LAST MISSED BECAUSE"}});
+  for (const wire::RecurringListingView& one : listings)
+    table.add({one.id,
+               one.owner,
+               one.device,
+               text(one.hourly),
+               one.every,
+               one.zone,
+               one.next ? text(*one.next) : "never",
+               std::to_string(one.left),
+               std::to_string(one.listed),
+               std::to_string(one.missed),
+               one.misses.empty() ? "-" : text(one.misses.back().from) + ": " + one.misses.back().why});
+  return table;
+}
+
+std::string names_of(const std::vector<wire::RecurringListingView>& listings) {
+  std::string names;
+  for (const wire::RecurringListingView& one : listings) names += one.id + "\n";
+  return names;
+}
+
+void sell_again(Session& session, const SellOptions& options) {
+  if (!options.from.empty()) throw usage_failure("--every says when; leave --from out");
+  wire::RecurringListingBody body{.listing = body_of(options),
+                                  .every = options.every,
+                                  .zone = options.zone,
+                                  .times = options.times,
+                                  .until = options.until};
+  if (!options.ahead.empty()) body.ahead = length_value("--ahead", options.ahead);
+  const auto answer = session.ask<wire::RecurringListingView>(
+      {.method = "POST", .path = "/v1/market/recurring", .body = wire::to_json(body)});
+  session.print(answer.body,
+                {.table = [&] { return recurring_table({answer.value}); },
+                 .names = [&] { return names_of({answer.value}); }});
+}
+
+void add_calendar_flags(CLI::App& sell, SellOptions& options) {
+  sell.add_option("--every", options.every, "Again and again: days and a time, such as \"weekdays 22:00\"")
+      ->type_name("WHEN");
+  sell.add_option("--tz", options.zone, "Of --every, such as Europe/Madrid")->type_name("ZONE");
+  sell.add_option("--until", options.until, "Last date of --every")->type_name("DATE");
+  sell.add_option("--times", options.times, "How often in all, with --every")->type_name("NUMBER");
+  sell.add_option("--ahead", options.ahead, "How long before its window each is listed; else a week")
+      ->type_name("DURATION");
+}
+
+void add_sell(CLI::App& group, Program& program) {
+  const auto options = std::make_shared<SellOptions>();
+  CLI::App& sell = add_command(
+      group,
+      {"sell",
+       "Offer a device, or a part of what was bought",
+       "tranche market sell gpu_000001 --for 8h --price 2.10/h --floor 1.80/h\n"
+       "tranche market sell ctr_000004 --share 0.5 --from 2026-12-01T20:00:00Z --for 2h --price 2.40/h\n"
+       "tranche market sell gpu_000001 --every \"weekdays 22:00\" --tz Europe/Madrid --for 8h --price 2/h"});
+  sell.add_option("what", options->what, "A device (gpu_…) or a contract (ctr_…)")->required();
+  sell.add_option("--for", options->length, "How long")->required()->type_name("DURATION");
+  sell.add_option("--price", options->price, "An hour of a whole device")->required()->type_name("PRICE");
+  sell.add_option("--floor", options->floor, "The price falls to this until the window begins")
+      ->type_name("PRICE");
+  sell.add_option("--share", options->milli, "Of the device")->type_name("SHARE");
+  sell.add_option("--from", options->from, "When it begins; else now")->type_name("TIME");
+  sell.add_option("--min", options->min, "The shortest part to sell")->type_name("DURATION");
+  sell.add_option("--to", options->to, "A party that may take it; may be repeated")
+      ->type_name("PARTY")
+      ->expected(1)
+      ->take_all();
+  sell.add_option("--kinds", options->kinds, "A workload it may be used for; may be repeated")
+      ->type_name("KIND")
+      ->expected(1)
+      ->take_all();
+  sell.add_option("--as", options->owner, "For which party; else oneself")->type_name("PARTY");
+  add_instrument_flags(sell, options->instrument);
+  add_calendar_flags(sell, *options);
+  sell.callback([options, &program] {
+    Session& session = program.session();
+    if (!options->every.empty()) return sell_again(session, *options);
+    for (const std::string* given : {&options->zone, &options->until, &options->ahead})
+      if (!given->empty() || options->times > 0)
+        throw usage_failure("--tz, --until, --times and --ahead go with --every");
+    print_outcome(
+        session,
+        session.ask<OrderOutcome>(
+            {.method = "POST", .path = "/v1/market/listings", .body = wire::to_json(body_of(*options))}));
+  });
+}
+
+void add_recurring(CLI::App& group, Program& program) {
+  add_command(group,
+              {"recurring", "What is sold again and again, and what was missed", "tranche market recurring"})
+      .callback([&program] {
+        Session& session = program.session();
+        const auto answer = session.get<wire::RecurringListingList>("/v1/market/recurring");
+        session.print(answer.body,
+                      {.table = [&] { return recurring_table(answer.value.items); },
+                       .names = [&] { return names_of(answer.value.items); }});
+      });
+}
+
+}  // namespace
+
+void add_sell_commands(CLI::App& market, Program& program) {
+  add_sell(market, program);
+  add_recurring(market, program);
+}
+
+}  // namespace tranche::cli
