@@ -109,8 +109,8 @@ def an_archive_runs_as_a_job():
         _, out, _ = cli(site, "run", "--image", "team/tool", "--env", "OWN=job", "--wait=5m", "-o", "json", "--",
                         "/bin/sh", "-c", look)
         job = json.loads(out)["id"]
-        assert site.logs(job).split() == ["made", "by", "hand", "upper", "upper", "inside", "through", "twin", "upper",
-                                          "also", "/home/app", "job", "[]", "1000", "far", "read-only", "mine"], \
+        assert site.logs(job).split() == ["made", "by", "hand", "upper", "upper", "inside", "/kept:", "through", "twin",
+                                          "upper", "/old:", "also", "/home/app", "job", "[]", "1000", "far", "read-only", "mine"], \
             site.logs(job) + site.logs(job, "stderr")
         _, out, _ = cli(site, "run", "--image", "team/tool", "--wait=5m", "-o", "json")
         job = json.loads(out)["id"]
