@@ -135,6 +135,7 @@ std::vector<Row> run() {
                   static_cast<double>(kReports) * 1000 / milliseconds(spooling, boot_time()),
                   "reports/s"});
   for (Row& row : node_path_rows()) rows.push_back(std::move(row));
+  for (Row& row : adoption_rows()) rows.push_back(std::move(row));
   return rows;
 }
 

@@ -43,6 +43,7 @@ std::vector<Row> guard_memory_rows();  // Part of guard_suite().
 Suite guard_opencl_suite();
 Suite agent_suite();
 std::vector<Row> node_path_rows();  // Part of agent_suite().
+std::vector<Row> adoption_rows();   // Too.
 Suite api_suite();
 Suite cli_suite();
 Suite engine_suite();

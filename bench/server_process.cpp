@@ -69,8 +69,16 @@ double ServerProcess::start() {
 }
 
 void ServerProcess::stop() {
+  end_with(SIGTERM);
+}
+
+void ServerProcess::kill() {
+  end_with(SIGKILL);
+}
+
+void ServerProcess::end_with(int signal) {
   if (pid_ <= 0) return;
-  ::kill(pid_, SIGTERM);
+  ::kill(pid_, signal);
   ::waitpid(pid_, nullptr, 0);
   pid_ = 0;
 }

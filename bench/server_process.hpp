@@ -19,6 +19,7 @@ class ServerProcess {
 
   double start();  // Seconds from the start to the open port.
   void stop();
+  void kill();  // Without a word.
 
   static std::filesystem::path binary();
   [[nodiscard]] std::uint16_t port() const { return port_; }
@@ -27,6 +28,7 @@ class ServerProcess {
   [[nodiscard]] std::filesystem::path data() const { return folder_ / "data"; }
 
  private:
+  void end_with(int signal);
   std::filesystem::path folder_;
   std::string command_;
   pid_t pid_ = 0;

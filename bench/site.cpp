@@ -45,6 +45,16 @@ wire::JobDetail Caller::until_over(JobId id) {
 
 Site::Site() : server_(fresh_folder(), "up") {
   server_.start();
+  wait_until_ready();
+}
+
+void Site::kill_and_start() {
+  server_.kill();
+  server_.start();
+  root_ = std::make_unique<Caller>(server_.port(), server_.token());
+}
+
+void Site::wait_until_ready() {
   root_ = std::make_unique<Caller>(server_.port(), server_.token());
   for (int i = 0; i < 1200; ++i) {  // Devices are tested before their first use.
     const auto nodes = root_->get<wire::NodeList>("/v1/nodes");

@@ -43,8 +43,11 @@ class Site {
   Site();  // Until this machine is ready to run jobs.
   Caller user(const std::string& tenant, const std::string& name);  // Makes both where they are missing.
   [[nodiscard]] Caller& root() { return *root_; }
+  void kill_and_start();  // At another port, on the same data.
+  [[nodiscard]] Caller again(const Caller& before) const { return {server_.port(), before.token()}; }
 
  private:
+  void wait_until_ready();
   ServerProcess server_;
   std::unique_ptr<Caller> root_;
 };

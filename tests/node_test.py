@@ -176,6 +176,30 @@ def whoever_dies_the_work_goes_on():
         site.until(lambda: site.logs(job) == "started\nfinished\n", lambda: site.logs(job))
 
 
+def a_new_agent_adopts_every_job():
+    """Twenty jobs run while the agent is killed and replaced: each goes on in the same process, and misses nothing."""
+    with Site() as site:
+        agent = site.agent()
+        count = 20
+        run = ("echo begin $$; n=0; while [ $n -lt 100 ]; do n=$((n+1)); echo line $n; "
+               "sleep 0.1; done; echo end $$")
+        jobs = [site.submit(run) for _ in range(count)]
+        for job in jobs:
+            site.until(lambda job=job: "line 3\n" in site.logs(job), lambda job=job: json.dumps(site.job(job)))
+        agent.kill()
+        agent.start("--drain-on-exit")
+        site.until(lambda: agent.log_text().count("adopted ") == count, agent.log_text)
+        for job in jobs:
+            site.until_state(job, "succeeded", "failed")
+            detail = site.job(job)
+            assert detail["job"]["state"] == "succeeded" and detail["attempts"] == 1, detail
+            whole = ["begin"] + [f"line {n}" for n in range(1, 101)] + ["end"]
+            site.until(lambda job=job: "end" in site.logs(job), lambda job=job: site.logs(job))
+            lines = site.logs(job).splitlines()
+            assert lines[0].split()[1] == lines[-1].split()[1], lines
+            assert [lines[0].split()[0], *lines[1:-1], lines[-1].split()[0]] == whole, lines
+
+
 def a_silent_node_is_lost_and_its_job_runs_elsewhere():
     """A stopped agent keeps nothing for ever: after its lease the job starts on another node, once."""
     with Site(lease="2s") as site:
@@ -231,5 +255,5 @@ def simulated_nodes_say_so_everywhere():
 
 if __name__ == "__main__":
     main([a_job_runs_and_its_end_is_told, invitations_work_once_and_only_for_us, a_stop_reaches_the_process,
-          whoever_dies_the_work_goes_on, a_silent_node_is_lost_and_its_job_runs_elsewhere,
+          whoever_dies_the_work_goes_on, a_new_agent_adopts_every_job, a_silent_node_is_lost_and_its_job_runs_elsewhere,
           real_devices_are_shared_within_their_limits, simulated_nodes_say_so_everywhere])

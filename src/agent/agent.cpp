@@ -54,6 +54,7 @@ Agent::Agent(AgentOptions options,
         ::eventfd_write(bell_.get(), 1);
       }});
   volumes_ = std::make_unique<NodeVolumes>(options_.rules.data / "volumes");
+  images_ = std::make_unique<ImageStore>(images_folder(options_.rules), options_.rules.data / "image-cache");
   chores_ = std::make_unique<Chores>([this] { ::eventfd_write(bell_.get(), 1); });
   adopt_all();
   LinkCallbacks callbacks;
@@ -231,8 +232,11 @@ void Agent::check_time() {
     order(*job,
           {.kind = OrderKind::kKill, .reason = static_cast<std::uint32_t>(wire::EndReason::kLeaseExpired)});
   }
+  // The kernel holds few notes of supervisors, and drops the others: what they were about is on the pages.
+  const bool looks = now >= sync_next_;
   std::vector<LeaseId> done;
   for (auto& [lease, job] : jobs_) {
+    if (looks && job.supervisor.open()) look(job);
     if (job.simulated_end != 0) step_simulated(job, now);
     if (job.unheard) order(job, ShimOrder(*job.unheard));
     if (job.meter_next != 0 && now >= job.meter_next) {

@@ -17,6 +17,7 @@
 #include "agent/device_orders.hpp"
 #include "agent/guard_tenants.hpp"
 #include "agent/identity.hpp"
+#include "agent/image_store.hpp"
 #include "agent/job_plan.hpp"
 #include "agent/lease_folder.hpp"
 #include "agent/lease_table.hpp"
@@ -138,7 +139,10 @@ class Agent {
   [[nodiscard]] Job* job_of(LeaseId lease);
   void say(Job& job, const std::string& line);
 
-  // agent_scrub.cpp, agent_fetch.cpp, agent_volumes.cpp: chores.
+  // agent_image.cpp, agent_scrub.cpp, agent_fetch.cpp, agent_volumes.cpp: chores.
+  void prepare(Job& job, SandboxPlan plan);
+  void find_image(Job& job, SandboxPlan plan);
+  void image_found(LeaseId lease, SandboxPlan plan, const Result<Image, std::string>& found);
   void begin_scrub(Job& job);
   void scrubbed(LeaseId lease, std::size_t slice, const wire::ScrubReceipt& receipt);
   [[nodiscard]] LeaseId wiped_after_expiry(const std::string& uuid) const;
@@ -166,6 +170,7 @@ class Agent {
   std::unique_ptr<GuardTenants> guard_;
   std::unique_ptr<Scrubber> scrubber_;
   std::unique_ptr<NodeVolumes> volumes_;
+  std::unique_ptr<ImageStore> images_;
   std::set<VolumeId> volume_work_;  // Ordered, and not done yet.
   std::unique_ptr<Sessions> sessions_;
   std::unique_ptr<DeviceOrders> orders_;

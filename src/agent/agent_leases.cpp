@@ -5,7 +5,9 @@
 #include <sys/syscall.h>
 
 #include "agent/agent_send.hpp"
+#include "agent/cdi_spec.hpp"
 #include "agent/files.hpp"
+#include "agent/sandbox_rights.hpp"
 
 namespace tranche::agent {
 namespace {
@@ -106,8 +108,8 @@ void Agent::start(const wire::LeaseGrant& grant) {
   }
   attach_volumes(grant, *plan);
   report(job, LeaseState::kAccepted);
-  if (!grant.spec.workdir.empty()) return fetch_then_launch(job, std::move(*plan));
-  launch(job, *plan);
+  if (!grant.slices.empty()) write_whole(job.folder.path() / "cdi.json", cdi_specification(*plan), 0600);
+  prepare(job, std::move(*plan));
 }
 
 void Agent::launch(Job& job, const SandboxPlan& plan) {
@@ -298,7 +300,7 @@ void Agent::bury(Job& job) {
     for (;;) {
       const std::vector<int> left = world_->cgroups->processes(group);
       if (left.empty()) break;
-      for (const int pid : left) ::kill(pid, SIGKILL);
+      for (const int pid : left) signal_process(pid, SIGKILL);
       if (boot_time() > patience) {
         page.phase = static_cast<std::uint32_t>(JobPhase::kStuck);
         return;

@@ -2,8 +2,9 @@
 #include "agent/bubblewrap.hpp"
 
 #include <csignal>
-#include <filesystem>
 #include <unistd.h>
+
+#include "agent/system_view.hpp"
 
 namespace tranche::agent {
 namespace {
@@ -31,33 +32,19 @@ void add_isolation(Options& options, const SandboxPlan& plan) {
   options.add("--hostname", "job");
 }
 
-void add_system(Options& options, const SandboxPlan& plan) {
-  if (!plan.rootfs.empty()) {
-    options.add("--ro-bind", plan.rootfs, "/");
-  } else {
-    options.add("--ro-bind", "/usr", "/usr");
-    for (const char* name : {"bin", "sbin", "lib", "lib32", "lib64", "libx32"}) {
-      const std::filesystem::path place = std::string("/") + name;
-      std::error_code ignored;
-      if (std::filesystem::is_symlink(place, ignored)) {
-        options.add("--symlink", std::filesystem::read_symlink(place, ignored).string(), place.string());
-      } else if (std::filesystem::is_directory(place, ignored)) {
-        options.add("--ro-bind", place.string(), place.string());
-      }
-    }
-  }
-  options.add("--proc", "/proc", "--dev", "/dev");
-  // How many cores and memory nodes there are: runtimes (PoCL, OpenMP, PyTorch) will not start without.
-  for (const char* place : {"/sys/devices/system/cpu", "/sys/devices/system/node"})
-    options.add("--ro-bind-try", place, place);
-  options.add("--size", std::to_string(kSharedMemoryBytes), "--tmpfs", "/dev/shm");
-}
-
 void add_bind(Options& options, const Bind& bind) {
   const char* word = bind.kind == BindKind::kReadOnly ? "--ro-bind"
                      : bind.kind == BindKind::kDevice ? "--dev-bind"
                                                       : "--bind";
   options.add(word, bind.source, bind.target);
+}
+
+void add_system(Options& options, const SandboxPlan& plan) {
+  const SystemView view = system_view(plan.rootfs);
+  for (const auto& [place, target] : view.links) options.add("--symlink", target, place);
+  options.add("--proc", "/proc", "--dev", "/dev");
+  for (const Bind& bind : view.binds) add_bind(options, bind);
+  options.add("--size", std::to_string(kSharedMemoryBytes), "--tmpfs", "/dev/shm");
 }
 
 }  // namespace
@@ -70,9 +57,8 @@ std::vector<std::string> bubblewrap_options(const SandboxPlan& plan,
   add_system(options, plan);
   for (const Bind& bind : binds) add_bind(options, bind);
   // Only now: device files are put there first. A writable /dev would be memory that no quota counts.
-  options.add("--remount-ro", "/dev");
-  if (plan.rootfs.empty()) options.add("--remount-ro", "/");
-  options.add("--chdir", "/work", "--clearenv");
+  options.add("--remount-ro", "/dev", "--remount-ro", "/");
+  options.add("--chdir", plan.directory, "--clearenv");
   for (const auto& [name, value] : plan.environment) options.add("--setenv", name, value);
   options.add("--seccomp", std::to_string(descriptors.seccomp));
   options.add("--info-fd", std::to_string(descriptors.info));

@@ -16,7 +16,6 @@ struct BubblewrapDescriptors {
   int seccomp = -1;
   int info = -1;
 };
-// Where each bind's source is found when bubblewrap looks: the same place, or one of a staging area.
 [[nodiscard]] std::vector<std::string> bubblewrap_options(const SandboxPlan& plan,
                                                           const std::vector<Bind>& binds,
                                                           BubblewrapDescriptors descriptors);

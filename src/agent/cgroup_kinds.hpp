@@ -24,7 +24,11 @@ class CgroupsV1 final : public Cgroups {
 
  private:
   [[nodiscard]] std::string at(const char* controller, const std::string& name) const;
+  void make_plain_devices();
   std::map<std::string, std::string> folders_;
+  // The group of every lease without a device of its own: such a list holds nothing that differs between
+  // them.
+  std::string plain_devices_;
 };
 
 class CgroupsV2 final : public Cgroups {

@@ -111,6 +111,29 @@ TEST_CASE("cgroups v1: each controller at its own mount and own path") {
   CHECK(groups->memory_kills("lease_1") == 2);
 }
 
+TEST_CASE("cgroups v1: leases without devices share one list of them, which a new agent leaves as it is") {
+  const FakeTree tree;
+  tree.file("own", "1:pids:/\n2:memory:/\n5:devices:/\n");
+  std::string mounts;
+  for (const char* name : {"memory", "pids", "devices"})
+    mounts += "30 22 0:27 / " + (tree.root / name).string() + " rw - cgroup cgroup rw," + name + "\n";
+  tree.file("mounts", mounts);
+  tree.file("devices/tranche/without/devices.list", "c 1:3 rw\nc 136:* rw\n");
+  for (const char* name : {"devices.deny", "devices.allow", "tasks"})
+    tree.file(std::string("devices/tranche/without/") + name);
+  for (const char* controller : {"memory", "pids"})
+    tree.file(std::string(controller) + "/tranche/lease_1/tasks");
+  const auto groups = open_cgroups(tree.places);
+  std::string problem;
+  CHECK(groups->create("lease_1", {}, problem));
+  CHECK_FALSE(std::filesystem::exists(tree.root / "devices/tranche/lease_1"));
+  CHECK(tree.read("devices/tranche/without/devices.deny").empty());
+  CHECK(groups->enter("lease_1"));
+  for (const char* file :
+       {"memory/tranche/lease_1/tasks", "pids/tranche/lease_1/tasks", "devices/tranche/without/tasks"})
+    CHECK(tree.read(file) == "0");
+}
+
 TEST_CASE("cgroups: no rights anywhere is said, and nothing is claimed") {
   const FakeTree tree;
   const auto groups = open_cgroups({.root = (tree.root / "absent").string(),

@@ -11,19 +11,38 @@ constexpr std::array kUsed = {"cpu", "memory", "pids", "freezer", "devices"};
 // null, zero, full, random, urandom, tty, ptmx, terminals.
 constexpr std::array kHarmless = {"c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136:*"};
 
+// The control file that the kernel refused; empty: none.
+std::string allow_devices(const std::string& group, const std::vector<std::string>& granted) {
+  if (!put_control(group + "/devices.deny", "a")) return "devices.deny";
+  for (const char* device : kHarmless)
+    if (!put_control(group + "/devices.allow", std::string(device) + " rw")) return "devices.allow";
+  for (const std::string& device : granted)
+    if (!put_control(group + "/devices.allow", device + " rw")) return "devices.allow";
+  return {};
+}
+
 }  // namespace
 
 CgroupsV1::CgroupsV1(const std::map<std::string, std::string>& folders, const std::string& parent) {
   for (const char* controller : kUsed) {
     const auto found = folders.find(controller);
     const std::string folder = found == folders.end() ? "" : found->second + "/" + parent;
-    if (!folder.empty() && make_group(folder)) {
+    if (!folder.empty() && make_group(folder) && ::access(folder.c_str(), W_OK) == 0) {
       folders_[controller] = folder;
     } else {
       shortcomings_.push_back(std::string("no rights to the ") + controller +
                               " control groups: such limits are not held");
     }
   }
+  make_plain_devices();
+}
+
+void CgroupsV1::make_plain_devices() {
+  const std::string group = at("devices", "without");
+  if (group.empty() || !make_group(group)) return;
+  // An earlier agent's jobs may be in it: they must not lose their devices even for a moment.
+  const bool whole = get_control(group + "/devices.list").find(kHarmless.back()) != std::string::npos;
+  if (whole || allow_devices(group, {}).empty()) plain_devices_ = group;
 }
 
 std::string CgroupsV1::at(const char* controller, const std::string& name) const {
@@ -32,8 +51,9 @@ std::string CgroupsV1::at(const char* controller, const std::string& name) const
 }
 
 bool CgroupsV1::create(const std::string& name, const CgroupLimits& limits, std::string& problem) {
+  const bool plain = limits.devices.empty() && !plain_devices_.empty();
   for (const auto& [controller, folder] : folders_) {
-    if (make_group(folder + "/" + name)) continue;
+    if ((plain && controller == "devices") || make_group(folder + "/" + name)) continue;
     problem = "cannot make the " + controller + " control group";
     return false;
   }
@@ -55,15 +75,20 @@ bool CgroupsV1::create(const std::string& name, const CgroupLimits& limits, std:
     put_control(at("memory", name) + "/memory.memsw.limit_in_bytes", std::to_string(limits.memory_bytes));
   }
   if (limits.processes != 0) put("pids", "pids.max", std::to_string(limits.processes));
-  put("devices", "devices.deny", "a");
-  for (const char* device : kHarmless) put("devices", "devices.allow", std::string(device) + " rw");
-  for (const std::string& device : limits.devices) put("devices", "devices.allow", device + " rw");
+  if (!plain && folders_.contains("devices"))
+    if (const std::string refused = allow_devices(at("devices", name), limits.devices); !refused.empty())
+      problem = "the kernel refused " + refused;
   return problem.empty();
 }
 
 bool CgroupsV1::enter(const std::string& name) {
-  for (const auto& [controller, folder] : folders_)
-    if (!put_control(folder + "/" + name + "/cgroup.procs", "0")) return false;
+  // One thread that moves itself: through `tasks` the kernel need not hold up every fork of the machine for
+  // it.
+  for (const auto& [controller, folder] : folders_) {
+    if (put_control(folder + "/" + name + "/tasks", "0")) continue;
+    if (controller != "devices" || plain_devices_.empty() || !put_control(plain_devices_ + "/tasks", "0"))
+      return false;
+  }
   return true;
 }
 
@@ -98,6 +123,7 @@ CgroupUse CgroupsV1::use(const std::string& name) const {
 
 bool CgroupsV1::remove(const std::string& name) {
   bool all = true;
+  if (name.empty() && !plain_devices_.empty()) ::rmdir(plain_devices_.c_str());
   for (const auto& [controller, folder] : folders_)
     all = (::rmdir((folder + "/" + name).c_str()) == 0 || errno == ENOENT) && all;
   return all;

@@ -114,15 +114,6 @@ Result<void, PlanRefusal> check_wishes(const wire::LeaseGrant& grant, const Node
   return {};
 }
 
-Result<std::string, PlanRefusal> rootfs_of(const std::string& image, const NodeRules& rules) {
-  if (image.empty()) return std::string();
-  const std::filesystem::path place = rules.data / "images" / image;
-  const bool plain = image.find('/') == std::string::npos && !image.starts_with('.');
-  if (plain && std::filesystem::is_directory(place)) return place.string();
-  return refuse(PlanRefusal{EndReason::kImageFailed,
-                            "image " + image + " is not on this node (a folder of that name under images/)"});
-}
-
 void add_device_files(SandboxPlan& plan, const std::vector<GrantedDevice>& devices) {
   for (const GrantedDevice& device : devices) {
     for (const std::string& file : device.files) {
@@ -147,6 +138,10 @@ std::filesystem::path checkpoint_folder(const NodeRules& rules, JobId job) {
   return rules.data / "checkpoints" / text(job);
 }
 
+std::filesystem::path images_folder(const NodeRules& rules) {
+  return rules.images.empty() ? rules.data / "images" : rules.images;
+}
+
 Result<SandboxPlan, PlanRefusal> plan_job(const wire::LeaseGrant& grant,
                                           const std::filesystem::path& folder,
                                           const NodeRules& rules,
@@ -155,12 +150,9 @@ Result<SandboxPlan, PlanRefusal> plan_job(const wire::LeaseGrant& grant,
                                           const std::string& tenant_socket) {
   if (const auto wishes = check_wishes(grant, rules); !wishes) return refuse(wishes.error());
   const wire::JobSpec& spec = grant.spec;
-  const auto rootfs = rootfs_of(spec.image, rules);
-  if (!rootfs) return refuse(rootfs.error());
   SandboxPlan plan{.lease = grant.lease, .folder = folder.string(), .agent_socket = rules.data.string()};
   plan.setup = spec.setup;
   plan.run = spec.run.empty() ? "exec sleep infinity" : spec.run;  // Interactive: sessions come beside it.
-  plan.rootfs = *rootfs;
   plan.uid = job_user(rules, grant);
   plan.share_network = spec.network != wire::Network::kNone && rules.host_network;
   plan.binds = home.binds();

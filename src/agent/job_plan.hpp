@@ -15,8 +15,9 @@ namespace tranche::agent {
 
 struct NodeRules {
   std::filesystem::path data{};
-  std::uint32_t uid_base = 0;  // Jobs run as users from here on; zero: as the agent's own.
-  bool host_network = false;   // Jobs that ask for a network get the node's.
+  std::filesystem::path images{};  // That jobs may name; empty: images/ of the data.
+  std::uint32_t uid_base = 0;      // Jobs run as users from here on; zero: as the agent's own.
+  bool host_network = false;       // Jobs that ask for a network get the node's.
   Bytes log_quota = mebibytes(64);
   Bytes disk_default = gibibytes(16);  // For jobs that name none.
   std::uint64_t processes_max = 4096;
@@ -35,7 +36,7 @@ struct PlanRefusal {
   std::string message{};
 };
 
-// `tenant_socket` empty: the lease has no device under the guard.
+// `tenant_socket` empty: the lease has no device under the guard. An image is left to apply_image.
 [[nodiscard]] Result<SandboxPlan, PlanRefusal> plan_job(const wire::LeaseGrant& grant,
                                                         const std::filesystem::path& folder,
                                                         const NodeRules& rules,
@@ -45,5 +46,6 @@ struct PlanRefusal {
 // One of its own for every job; for those with volumes one of its tenant, so that they share their files.
 [[nodiscard]] std::uint32_t job_user(const NodeRules& rules, const wire::LeaseGrant& grant);
 [[nodiscard]] std::filesystem::path checkpoint_folder(const NodeRules& rules, JobId job);
+[[nodiscard]] std::filesystem::path images_folder(const NodeRules& rules);
 
 }  // namespace tranche::agent

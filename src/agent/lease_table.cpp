@@ -12,12 +12,14 @@ constexpr std::size_t kHeartbeatsOpen = 64;
 }  // namespace
 
 Offer LeaseTable::offer(LeaseId lease, std::uint64_t epoch, BootTime now, BootTime expires_at) {
+  if (const auto over = ended_.find(lease); over != ended_.end())
+    return epoch < over->second ? Offer::kStale : Offer::kKnown;
   const auto [at, is_new] =
       entries_.try_emplace(lease, Entry{.epoch = epoch, .granted_at = now, .expires_at = expires_at});
   if (is_new) return Offer::kTake;
   Entry& known = at->second;
   if (epoch < known.epoch) return Offer::kStale;
-  if (epoch == known.epoch || known.ended) return Offer::kKnown;
+  if (epoch == known.epoch) return Offer::kKnown;
   known.epoch = epoch;
   known.revoked = false;
   known.granted_at = now;
@@ -31,7 +33,7 @@ void LeaseTable::adopt(LeaseId lease, std::uint64_t epoch, BootTime expires_at) 
 
 Door LeaseTable::door(LeaseId lease, std::uint64_t epoch) const {
   const auto found = entries_.find(lease);
-  if (found == entries_.end() || found->second.ended) return Door::kUnknown;
+  if (found == entries_.end()) return Door::kUnknown;
   return found->second.epoch == epoch ? Door::kOpen : Door::kStale;
 }
 
@@ -47,7 +49,7 @@ std::vector<std::pair<LeaseId, BootTime>> LeaseTable::heartbeat_answered(Instant
   const BootTime from = sent->second;
   heartbeats_.erase(heartbeats_.begin(), std::next(sent));
   for (auto& [id, entry] : entries_) {
-    if (entry.ended || entry.revoked || entry.granted_at > from) continue;
+    if (entry.revoked || entry.granted_at > from) continue;
     const BootTime expires = from + nanoseconds(lease);
     if (expires <= entry.expires_at) continue;
     entry.expires_at = expires;
@@ -66,42 +68,43 @@ bool LeaseTable::renew(LeaseId lease, std::uint64_t epoch, BootTime expires_at) 
 
 void LeaseTable::revoke(LeaseId lease, BootTime last_moment) {
   const auto found = entries_.find(lease);
-  if (found == entries_.end() || found->second.ended) return;
+  if (found == entries_.end()) return;
   found->second.revoked = true;
   found->second.expires_at = last_moment;
 }
 
 void LeaseTable::end(LeaseId lease) {
   const auto found = entries_.find(lease);
-  if (found == entries_.end() || found->second.ended) return;
-  found->second.ended = true;
-  ended_.push_back(lease);
-  if (ended_.size() <= kEndedRemembered) return;
-  entries_.erase(ended_.front());
-  ended_.pop_front();
+  if (found == entries_.end()) return;
+  ended_[lease] = found->second.epoch;
+  entries_.erase(found);
+  ended_order_.push_back(lease);
+  if (ended_order_.size() <= kEndedRemembered) return;
+  ended_.erase(ended_order_.front());
+  ended_order_.pop_front();
 }
 
 std::vector<LeaseId> LeaseTable::expired(BootTime now) const {
   std::vector<LeaseId> over;
   for (const auto& [id, entry] : entries_)
-    if (!entry.ended && now >= entry.expires_at) over.push_back(id);
+    if (now >= entry.expires_at) over.push_back(id);
   return over;
 }
 
 std::optional<BootTime> LeaseTable::next_expiry() const {
   std::optional<BootTime> next;
   for (const auto& [id, entry] : entries_)
-    if (!entry.ended && (!next || entry.expires_at < *next)) next = entry.expires_at;
+    if (!next || entry.expires_at < *next) next = entry.expires_at;
   return next;
 }
 
 std::size_t LeaseTable::live() const {
-  return entries_.size() - ended_.size();
+  return entries_.size();
 }
 
 std::optional<BootTime> LeaseTable::expiry_of(LeaseId lease) const {
   const auto found = entries_.find(lease);
-  if (found == entries_.end() || found->second.ended) return std::nullopt;
+  if (found == entries_.end()) return std::nullopt;
   return found->second.expires_at;
 }
 

@@ -55,10 +55,10 @@ class LeaseTable {
     BootTime granted_at = 0;
     BootTime expires_at = 0;
     bool revoked = false;
-    bool ended = false;
   };
-  std::map<LeaseId, Entry> entries_;
-  std::deque<LeaseId> ended_;  // Oldest first: only so many are remembered.
+  std::map<LeaseId, Entry> entries_;        // Those that live: every turn of the agent looks at all of them.
+  std::map<LeaseId, std::uint64_t> ended_;  // With their last epoch.
+  std::deque<LeaseId> ended_order_;         // Oldest first: only so many are remembered.
   std::map<Instant, BootTime> heartbeats_;
 };
 

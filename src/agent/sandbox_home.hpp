@@ -16,6 +16,7 @@ class SandboxHome {
   SandboxHome(const std::filesystem::path& folder, const std::filesystem::path& guard_library);
 
   [[nodiscard]] std::vector<Bind> binds() const;
+  [[nodiscard]] std::string opencl_drivers() const { return (folder_ / "etc/OpenCL/vendors").string(); }
   // Beside them for a lease with devices: its broker socket, and for CUDA the preload that no variable
   // undoes.
   [[nodiscard]] std::vector<Bind> device_binds(const std::string& tenant_socket, bool cuda) const;

@@ -41,6 +41,7 @@ struct SandboxPlan {
   std::string run{};
   wire::TextMap environment{};
   std::string rootfs{};                // A folder with another system; empty: the node's own, read-only.
+  std::string directory = "/work";     // Where steps begin.
   std::vector<Bind> binds{};           // Beside work and tmp.
   std::vector<std::string> devices{};  // "c 195:0"
   std::uint32_t uid = 0;               // On the node; zero: the agent's own.
@@ -66,6 +67,7 @@ BOOST_DESCRIBE_STRUCT(SandboxPlan,
                        run,
                        environment,
                        rootfs,
+                       directory,
                        binds,
                        devices,
                        uid,

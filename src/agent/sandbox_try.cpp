@@ -6,6 +6,7 @@
 
 #include "agent/bubblewrap.hpp"
 #include "agent/files.hpp"
+#include "agent/image_plan.hpp"
 #include "agent/lease_folder.hpp"
 #include "agent/seccomp_filter.hpp"
 
@@ -14,9 +15,9 @@ namespace tranche::agent {
 ShimWorld make_shim_world(const std::string& cgroup_parent) {
   ShimWorld world;
   world.bubblewrap = find_bubblewrap();
-  if (world.bubblewrap.empty())
+  if (world.bubblewrap.empty() && default_uid_base() == 0)
     throw std::runtime_error(
-        "bubblewrap is not installed, and no job runs without a sandbox (apt install bubblewrap)");
+        "bubblewrap is not installed, and an agent that is not root needs it (apt install bubblewrap)");
   world.seccomp = seccomp_program();
   world.cgroups = open_cgroups({.parent = cgroup_parent});
   return world;
@@ -38,8 +39,15 @@ SandboxOutcome try_sandbox(const SandboxTry& wanted) {
   if (uid != 0 && ::chown(checkpoints.c_str(), uid, uid) != 0)
     throw std::runtime_error("cannot hand over checkpoints");
   LeaseFolder folder = LeaseFolder::create(rules.data / "leases", wanted.grant, uid);
-  const auto plan = plan_job(wanted.grant, folder.path(), rules, home, {}, "");
+  auto plan = plan_job(wanted.grant, folder.path(), rules, home, {}, "");
   if (!plan) throw std::runtime_error(plan.error().message);
+  if (!wanted.grant.spec.image.empty()) {
+    const auto image =
+        ImageStore(images_folder(rules), rules.data / "image-cache").find(wanted.grant.spec.image);
+    if (!image) throw std::runtime_error(image.error());
+    if (const auto fits = apply_image(*plan, *image, wanted.grant.spec, home); !fits)
+      throw std::runtime_error(fits.error());
+  }
   const ShimWorld world = make_shim_world();
   const int child = ::fork();  // The supervisor waits for any child: give it a process where it has but one.
   if (child == 0) {

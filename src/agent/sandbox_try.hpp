@@ -23,7 +23,8 @@ struct SandboxOutcome {
 };
 [[nodiscard]] SandboxOutcome try_sandbox(const SandboxTry& wanted);
 
-// The parts every supervisor on this machine shares. Throws std::runtime_error when bubblewrap is missing.
+// The parts every supervisor on this machine shares. Throws std::runtime_error when bubblewrap is needed and
+// missing.
 [[nodiscard]] ShimWorld make_shim_world(const std::string& cgroup_parent = "tranche");
 // The first user of jobs when the agent is root; zero when it is not.
 [[nodiscard]] std::uint32_t default_uid_base();

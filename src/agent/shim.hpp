@@ -12,6 +12,7 @@
 #include "agent/cgroup.hpp"
 #include "agent/host_time.hpp"
 #include "agent/lease_page.hpp"
+#include "agent/sandbox_launch.hpp"
 #include "agent/sandbox_plan.hpp"
 #include "agent/shim_messages.hpp"
 #include "agent/shim_output.hpp"
@@ -20,8 +21,8 @@ namespace tranche::agent {
 
 // What every supervisor of an agent shares, made before the first is forked.
 struct ShimWorld {
-  std::string bubblewrap{};
-  std::string seccomp{};  // The filter.
+  std::string bubblewrap{};  // For an agent that is not root.
+  std::string seccomp{};     // The filter.
   std::shared_ptr<Cgroups> cgroups{};
   Duration kill_patience = std::chrono::seconds(10);  // After SIGKILL, until it counts as stuck.
   Duration disk_watch_every = std::chrono::seconds(1);
@@ -40,7 +41,8 @@ class Supervisor {
   // The exit status of the step, as waitpid tells it.
   int run_step(const std::string& text, JobPhase phase);
   void start(const std::string& text);
-  [[noreturn]] void become_job(const std::string& text, std::array<int, 4> ends);
+  [[noreturn]] void become_bubblewrap(const SandboxLaunch& launch);
+  [[nodiscard]] bool launched_by_root() const { return plan_.uid != 0; }
   void serve(bool& ended, int& status);
   void take_signals(bool& ended, int& status);
   void take_orders();

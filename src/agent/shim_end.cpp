@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "agent/files.hpp"
+#include "agent/sandbox_rights.hpp"
 #include "agent/shim.hpp"
 
 namespace tranche::agent {
@@ -40,7 +41,7 @@ std::vector<int> processes_beside(int init) {
 void Supervisor::signal_all(int signal) {
   const int init = static_cast<int>(page_->init.load());
   if (init <= 0) return;
-  for (const int pid : processes_beside(init)) ::kill(pid, signal);
+  for (const int pid : processes_beside(init)) signal_process(pid, signal);
 }
 
 void Supervisor::stop_job(EndReason reason, BootTime grace, const std::string& why) {
@@ -66,7 +67,7 @@ void Supervisor::kill_job(EndReason reason, const std::string& why) {
   world_.cgroups->kill(group_);
   // With its first process the kernel ends the whole namespace. Before that one is known: the launcher.
   const int init = static_cast<int>(page_->init.load());
-  ::kill(init > 0 ? init : child_, SIGKILL);
+  signal_process(init > 0 ? init : child_, SIGKILL);
   if (paused_) world_.cgroups->freeze(group_, false);  // The frozen hear no signal, on old kernels.
 }
 
@@ -87,7 +88,7 @@ bool Supervisor::end_leftovers() {
     const std::vector<int> left = world_.cgroups->processes(group_);
     if (left.empty()) break;
     if (ended == 0) ended = static_cast<std::uint32_t>(left.size());
-    for (const int pid : left) ::kill(pid, SIGKILL);
+    for (const int pid : left) signal_process(pid, SIGKILL);
     if (boot_time() > patience) return false;
     ::poll(nullptr, 0, wait);
   }
@@ -136,7 +137,10 @@ void Supervisor::tell(const ShimNote& note) {
 }
 
 void Supervisor::ring_for_output() {
-  if (page_->bell.exchange(1) == 0) tell({.kind = NoteKind::kOutput, .lease = plan_.lease.value});
+  if (page_->bell.exchange(1) != 0) return;
+  const ShimNote note{.kind = NoteKind::kOutput, .lease = plan_.lease.value};
+  const bool heard = send_datagram(orders_.get(), plan_.agent_socket, kAgentSocket, &note, sizeof note);
+  if (!heard) page_->bell = 0;  // The next output rings again.
 }
 
 void Supervisor::say(const std::string& line) {

@@ -10,12 +10,7 @@
 namespace tranche::agent {
 
 ShimOutput::ShimOutput(const std::string& file, std::uint64_t quota, LeasePage& page, std::uint32_t stream)
-    : file_(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600)),
-      quota_(quota),
-      page_(page),
-      stream_(stream) {
-  if (!file_.open()) throw std::runtime_error("cannot create " + file);
-}
+    : path_(file), quota_(quota), page_(page), stream_(stream) {}
 
 Descriptor ShimOutput::open_pipe() {
   int ends[2] = {-1, -1};
@@ -48,6 +43,8 @@ void ShimOutput::keep(const char* bytes, std::size_t count) {
   const std::size_t fits =
       static_cast<std::size_t>(std::min<std::uint64_t>(count, quota_ > written ? quota_ - written : 0));
   std::size_t put = 0;
+  if (!file_.open() && fits > 0)  // Only now: many short jobs say nothing.
+    file_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   while (put < fits) {
     const ssize_t step = ::write(file_.get(), bytes + put, fits - put);
     if (step < 0 && errno == EINTR) continue;

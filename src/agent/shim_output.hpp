@@ -24,7 +24,8 @@ class ShimOutput {
 
  private:
   void keep(const char* bytes, std::size_t count);
-  Descriptor file_;
+  std::string path_;
+  Descriptor file_;  // Made at the first byte.
   Descriptor pipe_;
   std::uint64_t quota_;
   LeasePage& page_;

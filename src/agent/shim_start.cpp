@@ -8,20 +8,19 @@
 #include <cstring>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/capability.h>
 #include <sched.h>
 #include <stdexcept>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "agent/bubblewrap.hpp"
 #include "agent/files.hpp"
+#include "agent/sandbox_launch.hpp"
+#include "agent/sandbox_rights.hpp"
 #include "agent/seccomp_filter.hpp"
 #include "agent/shim.hpp"
-#include "agent/staging.hpp"
 
 namespace tranche::agent {
 namespace {
@@ -41,42 +40,6 @@ std::string nul_separated(const std::vector<std::string>& words) {
   return out;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> out;
-  for (std::string& word : words) out.push_back(word.data());
-  out.push_back(nullptr);
-  return out;
-}
-
-void unblock_signals() {
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  // What the agent's processes ignore, a job must hear: an ignored signal cannot even be trapped by a shell.
-  for (int signal = 1; signal < NSIG; ++signal)
-    if (signal != SIGKILL && signal != SIGSTOP) ::signal(signal, SIG_DFL);
-}
-
-void limit_resources(const SandboxPlan& plan) {
-  const rlimit no_core{0, 0};
-  ::setrlimit(RLIMIT_CORE, &no_core);
-  if (plan.disk_bytes != 0) {
-    std::uint64_t most = plan.disk_bytes;
-    for (const VolumeWatch& volume : plan.volumes) most = std::max(most, volume.bytes);
-    const rlimit file{most, most};  // Between two looks at the disk, one file's worth.
-    ::setrlimit(RLIMIT_FSIZE, &file);
-  }
-}
-
-bool drop_capabilities() {
-  for (int capability = 0; ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
-    ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
-  ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct none[2] = {};
-  return ::syscall(SYS_capset, &header, none) == 0;
-}
-
 // Into every namespace of the sandbox, as its user, with its filter. Ends in exec.
 [[noreturn]] void become_session(std::vector<std::string> command,
                                  const SandboxPlan& plan,
@@ -92,7 +55,7 @@ bool drop_capabilities() {
   for (const auto& [name, value] : plan.environment) ::setenv(name.c_str(), value.c_str(), 1);
   if (terminal) ::setenv("TERM", "xterm", 0);
   if (!ready || !load_seccomp_program(filter)) ::_exit(126);
-  std::vector<char*> words = pointers(command);
+  std::vector<char*> words = exec_words(command);
   ::execvp(words[0], words.data());
   std::perror(words[0]);
   ::_exit(127);
@@ -117,40 +80,46 @@ void Supervisor::start(const std::string& text) {
   Pipe ready = make_pipe();
   info_text_.clear();
   page_->init = 0;
-  child_ = ::fork();
+  std::vector<Bind> binds{{plan_.folder + "/work", "/work", BindKind::kWritable},
+                          {plan_.folder + "/tmp", "/tmp", BindKind::kWritable}};
+  binds.insert(binds.end(), plan_.binds.begin(), plan_.binds.end());
+  const SandboxLaunch launch{.plan = plan_,
+                             .binds = std::move(binds),
+                             .filter = world_.seccomp,
+                             .command = shell_command(text, plan_.checkpoint_signal),
+                             .descriptors = {out.get(), err.get(), info.write.get(), ready.write.get()},
+                             .enter_group = [this] { return world_.cgroups->enter(group_); }};
+  child_ = launched_by_root() ? launch_sandbox(launch) : ::fork();
   if (child_ < 0) throw std::runtime_error("the node has no room for another process");
-  if (child_ == 0) become_job(text, {out.get(), err.get(), info.write.get(), ready.write.get()});
+  if (child_ == 0) become_bubblewrap(launch);
   info_ = std::move(info.read);
   ready_ = std::move(ready.read);
   ::fcntl(info_.get(), F_SETFL, O_NONBLOCK);
 }
 
-void Supervisor::become_job(const std::string& text, std::array<int, 4> ends) {
+void Supervisor::become_bubblewrap(const SandboxLaunch& launch) {
   try {
     unblock_signals();
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (int& end : ends) end = ::fcntl(end, F_DUPFD_CLOEXEC, 16);  // Away from the numbers given out next.
-    ::dup2(ends[3], kReadyDescriptor);  // What was there is the supervisor's, and not needed here.
+    LaunchDescriptors ends = launch.descriptors;
+    for (int* end : {&ends.output, &ends.errors, &ends.info, &ends.ready})
+      *end = ::fcntl(*end, F_DUPFD_CLOEXEC, 16);  // Away from the numbers given out next.
+    ::dup2(ends.ready, kReadyDescriptor);         // What was there is the supervisor's, and not needed here.
     const Descriptor null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    ::dup2(ends[1], 2);
-    if (!world_.cgroups->enter(group_)) throw std::runtime_error("cannot enter the control group");
-    std::vector<Bind> binds{{plan_.folder + "/work", "/work", BindKind::kWritable},
-                            {plan_.folder + "/tmp", "/tmp", BindKind::kWritable}};
-    binds.insert(binds.end(), plan_.binds.begin(), plan_.binds.end());
-    if (plan_.uid != 0) binds = stage(std::move(binds));
-    Descriptor filter = memory_file("seccomp", world_.seccomp);
-    std::vector<std::string> options = bubblewrap_options(plan_, binds, {filter.get(), ends[2]});
+    ::dup2(ends.errors, 2);
+    if (!launch.enter_group()) throw std::runtime_error("cannot enter the control group");
+    Descriptor filter = memory_file("seccomp", launch.filter);
+    std::vector<std::string> options = bubblewrap_options(plan_, launch.binds, {filter.get(), ends.info});
     Descriptor arguments = memory_file("options", nul_separated(options));
     ::lseek(filter.get(), 0, SEEK_SET);
     ::lseek(arguments.get(), 0, SEEK_SET);
     ::dup2(null.get(), 0);
-    ::dup2(ends[0], 1);
+    ::dup2(ends.output, 1);
     limit_resources(plan_);
-    if (!become_user(plan_.uid)) throw std::runtime_error("cannot become the job's user");
     std::vector<std::string> words{"bwrap", "--args", std::to_string(arguments.get()), "--"};
-    for (std::string& word : shell_command(text, plan_.checkpoint_signal)) words.push_back(std::move(word));
-    std::vector<char*> argv = pointers(words);
-    close_others({kReadyDescriptor, ends[2], filter.get(), arguments.get()});
+    words.insert(words.end(), launch.command.begin(), launch.command.end());
+    std::vector<char*> argv = exec_words(words);
+    close_others({kReadyDescriptor, ends.info, filter.get(), arguments.get()});
     char* const no_environment[] = {nullptr};
     ::execve(world_.bubblewrap.c_str(), argv.data(), no_environment);
     throw std::runtime_error("cannot start " + world_.bubblewrap + ": " + std::strerror(errno));
@@ -160,7 +129,7 @@ void Supervisor::become_job(const std::string& text, std::array<int, 4> ends) {
   }
 }
 
-// {"child-pid": 4711, ...}
+// A byte when root launched it; from bubblewrap {"child-pid": 4711, ...}
 void Supervisor::take_info() {
   char piece[512];
   while (info_.open()) {
@@ -170,10 +139,12 @@ void Supervisor::take_info() {
     if (got == 0) info_.reset();
     info_text_.append(piece, static_cast<std::size_t>(got));
   }
+  if (launched_by_root() && !info_text_.empty() && child_ > 0)
+    page_->init = static_cast<std::uint64_t>(child_);
   const auto at = info_text_.find("\"child-pid\":");
   if (page_->init.load() == 0 && at != std::string::npos && info_text_.find('}', at) != std::string::npos)
     page_->init = std::strtoull(info_text_.c_str() + at + 12, nullptr, 10);
-  if (killed_at_ != 0 && page_->init.load() != 0) ::kill(static_cast<int>(page_->init.load()), SIGKILL);
+  if (killed_at_ != 0) signal_process(static_cast<int>(page_->init.load()), SIGKILL);
 }
 
 void Supervisor::open_session(const ShimOrder& order, std::array<int, 4>& descriptors) {

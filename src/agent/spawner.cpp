@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 
 #include "agent/files.hpp"
-#include "agent/staging.hpp"
+#include "agent/sandbox_rights.hpp"
 
 namespace tranche::agent {
 namespace {

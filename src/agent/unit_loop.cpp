@@ -11,8 +11,8 @@
 namespace tranche::agent {
 namespace {
 
-constexpr const char* kUnitsInside = "/work/.tranche/units";
-constexpr const char* kResultsInside = "/work/.tranche/results";
+constexpr const char* kUnitsInside = "/run/job/units";
+constexpr const char* kResultsInside = "/run/job/results";
 constexpr const char* kOutputInside = "/work/output";
 
 // What comes before the units: how one of them ends. A good unit whose results cannot be kept is not good.

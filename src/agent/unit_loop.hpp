@@ -10,7 +10,7 @@
 
 namespace tranche::agent {
 
-inline constexpr const char* kProgressInside = "/work/.tranche/progress";
+inline constexpr const char* kProgressInside = "/run/job/progress";
 
 // "frame" of {frames: 1..240}; empty: the job has no units.
 [[nodiscard]] std::string unit_name(const wire::JobSpec& spec);

@@ -26,7 +26,7 @@ namespace {
 
 struct AgentFlags {
   std::string server{}, token{}, pin{}, name{}, data{}, simulated{},
-      job_network = "none", service_address = "127.0.0.1", log_quota{}, meter_every{};
+      job_network = "none", service_address = "127.0.0.1", log_quota{}, meter_every{}, images{};
   std::vector<std::string> labels{};
   bool drain_on_exit = false;
 };
@@ -77,6 +77,7 @@ agent::AgentOptions options_of(const AgentFlags& flags, const std::filesystem::p
   options.rules.uid_base = agent::default_uid_base();
   options.rules.host_network = flags.job_network == "host";
   options.rules.service_address = flags.service_address;
+  if (!flags.images.empty()) options.rules.images = std::filesystem::absolute(flags.images);
   if (!flags.log_quota.empty()) {
     const auto quota = parse_bytes(flags.log_quota);
     if (!quota) throw CLI::ValidationError("--log-quota", "not a size: " + flags.log_quota);
@@ -167,6 +168,8 @@ void add_agent(CLI::App& root) {
       ->add_option(
           "--service-address", flags->service_address, "Own address where the gateway reaches services")
       ->capture_default_str();
+  command->add_option(
+      "--images", flags->images, "Folder of the images that jobs may name; else images/ of the data");
   command->add_option("--log-quota", flags->log_quota, "Bytes kept of each output stream, e.g. 64MiB");
   command->add_option("--meter-every", flags->meter_every, "How often use is reported, e.g. 10s");
   command->add_flag(

@@ -13,7 +13,7 @@ namespace tranche::app {
 namespace {
 
 struct Flags {
-  std::string data{}, memory{}, disk{}, time{}, setup{}, command{}, cpus{}, logs{};
+  std::string data{}, memory{}, disk{}, time{}, setup{}, command{}, cpus{}, logs{}, images{}, image{};
   std::uint64_t processes = 4096;
   std::uint64_t files = 1'000'000;
   std::vector<std::string> envs{};
@@ -41,6 +41,8 @@ int run(const Flags& flags) {
   wire::JobSpec& spec = wanted.grant.spec;
   spec.setup = flags.setup;
   spec.run = flags.command;
+  spec.image = flags.image;
+  if (!flags.images.empty()) wanted.rules.images = std::filesystem::absolute(flags.images);
   if (flags.host_network) spec.network = wire::Network::kInternet;
   if (!flags.memory.empty()) spec.resources.memory.max = size_of(flags.memory);
   if (!flags.disk.empty()) spec.resources.disk = size_of(flags.disk);
@@ -70,6 +72,8 @@ void add_agent_sandbox_command(CLI::App& root, int& status) {
   command->add_option("--data", flags->data, "Folder for scratch")->required();
   command->add_option("--memory", flags->memory, "Memory limit");
   command->add_option("--disk", flags->disk, "Scratch limit");
+  command->add_option("--images", flags->images, "Folder of images");
+  command->add_option("--image", flags->image, "Image by its name in that folder");
   command->add_option("--cpus", flags->cpus, "CPUs");
   command->add_option("--time", flags->time, "Time limit");
   command->add_option("--setup", flags->setup, "Setup step");

@@ -99,7 +99,10 @@ std::string in_path(const std::string& program) {
 Finding check_bubblewrap() {
   const std::string file = in_path("bwrap");
   if (!file.empty()) return {Health::kOk, "bubblewrap", file, {}};
-  return {Health::kWarn, "bubblewrap", "not found: this machine cannot run jobs", "apt install bubblewrap"};
+  return {Health::kWarn,
+          "bubblewrap",
+          "not found: an agent that is not root cannot run jobs",
+          "apt install bubblewrap"};
 }
 
 // Asks the system's OpenCL loader itself. Its types are opaque here: only counts and names are wanted.

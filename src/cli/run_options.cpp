@@ -151,9 +151,9 @@ JobRead read_job(const RunOptions& options, const std::optional<std::string>& fi
   if (options.frames && job.run.find("{frame") == std::string::npos)
     throw usage_failure("--frames needs {frame} in the command, so that each run knows its own",
                         "for example: tranche run --frames 1-240 -- ./render.sh {frame}");
-  if (job.run.empty() && job.kind != wire::WorkloadKind::kInteractive) {
+  if (job.run.empty() && job.image.empty() && job.kind != wire::WorkloadKind::kInteractive) {
     throw usage_failure("there is nothing to run",
-                        "give a command after --, or a job file: tranche run -f job.yaml");
+                        "give a command after --, an image with one, or a job file: tranche run -f job.yaml");
   }
   if (const auto problem = wire::Fields<JobSpec>::check(job)) {
     throw usage_failure(wire::text(*problem), "nothing was submitted");

@@ -198,7 +198,8 @@ TEST_CASE("job file: a mistake is named with its line, its place and the nearest
   CHECK(complaint("run: x\nresources:\n  gpus: H10O:2\n") ==
         "line 3: resources.gpus: no GPU model 'H10O' is known (at character 1; nearest legal form: H100:2)");
   CHECK(complaint("run: x\nrun: y\n") == "line 2: run: is given twice");
-  CHECK(complaint("name: x\n") == "line 1: run: is required unless kind is interactive");
+  CHECK(complaint("name: x\n") ==
+        "line 1: run: is required unless kind is interactive or an image brings its own command");
   CHECK(complaint("run: x\nkind: trainig\n") ==
         "line 2: kind: 'trainig' is not one of batch, inference, finetune, training, render, video, "
         "interactive "

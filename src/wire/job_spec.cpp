@@ -101,8 +101,8 @@ std::optional<Problem> Fields<JobSpec>::check(const JobSpec& job) {
   if (job.name.size() > kNameMax) return wrong("name", "must be at most 128 characters");
   if (job.num_nodes == 0 || job.num_nodes > kNodesMax)
     return wrong("num_nodes", "must be between 1 and 100000");
-  if (job.run.empty() && job.kind != WorkloadKind::kInteractive) {
-    return wrong("run", "is required unless kind is interactive");
+  if (job.run.empty() && job.image.empty() && job.kind != WorkloadKind::kInteractive) {
+    return wrong("run", "is required unless kind is interactive or an image brings its own command");
   }
   for (const VolumeMount& mount : job.volumes) {
     if (!mount.path.starts_with('/')) return wrong("volumes", "'" + mount.path + "' must start with /");

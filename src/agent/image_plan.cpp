@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/image_plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+namespace tranche::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool contains(const wire::TextMap& map, const std::string& name) {
+  return std::any_of(map.begin(), map.end(), [&](const auto& entry) { return entry.first == name; });
+}
+
+// What a sandbox without an image sets for want of anything better.
+bool only_a_default(const std::string& name) {
+  constexpr std::array kDefaults = {"PATH", "HOME", "LANG", "USER"};
+  return std::find(kDefaults.begin(), kDefaults.end(), name) != kDefaults.end();
+}
+
+void add_environment(SandboxPlan& plan, const ImageConfig& config, const wire::JobSpec& spec) {
+  for (const std::string& entry : config.environment) {
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string::npos || equals == 0) continue;
+    const std::string name = entry.substr(0, equals);
+    const bool of_job = contains(spec.envs, name) || contains(spec.secrets, name);
+    if (of_job || (contains(plan.environment, name) && !only_a_default(name))) continue;
+    plan.environment.set(name, entry.substr(equals + 1));
+  }
+}
+
+std::string quoted(const std::string& word) {
+  std::string out = "'";
+  for (const char letter : word) out += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return out + "'";
+}
+
+std::string exec_line(const std::vector<std::string>& words) {
+  std::string line = "exec";
+  for (const std::string& word : words) line += " " + quoted(word);
+  return line;
+}
+
+}  // namespace
+
+Result<void, std::string> apply_image(SandboxPlan& plan,
+                                      const Image& image,
+                                      const wire::JobSpec& spec,
+                                      const SandboxHome& home) {
+  const fs::path root(image.rootfs);
+  plan.rootfs = image.rootfs;
+  if (fs::is_directory(root / "etc")) {
+    std::erase_if(plan.binds, [](const Bind& bind) { return bind.target == "/etc"; });
+    const bool guarded = std::any_of(
+        plan.binds.begin(), plan.binds.end(), [](const Bind& bind) { return bind.target == "/run/tranche"; });
+    if (guarded) plan.binds.push_back({home.opencl_drivers(), "/etc/OpenCL/vendors", BindKind::kReadOnly});
+    for (const Bind& bind : plan.binds)
+      if (bind.target.starts_with("/etc/") && !fs::exists(root / bind.target.substr(1)))
+        return refuse("the image has no " + bind.target +
+                      ", where this job needs something of the platform: make it in the image's folder");
+  }
+  add_environment(plan, image.config, spec);
+  if (spec.run.empty() && spec.kind != wire::WorkloadKind::kInteractive) {
+    if (image.config.command.empty()) return refuse(std::string("the image has no command: say what to run"));
+    plan.run = exec_line(image.config.command);
+  }
+  if (spec.workdir.empty() && image.config.directory.starts_with('/'))
+    plan.directory = image.config.directory;
+  return {};
+}
+
+}  // namespace tranche::agent

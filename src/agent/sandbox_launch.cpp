@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/sandbox_launch.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <grp.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdexcept>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "agent/bubblewrap.hpp"
+#include "agent/descriptor.hpp"
+#include "agent/sandbox_rights.hpp"
+#include "agent/sandbox_root.hpp"
+#include "agent/seccomp_filter.hpp"
+
+namespace tranche::agent {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) {
+  throw std::runtime_error(what + ": " + std::strerror(errno));
+}
+
+void put(int folder, const char* name, const std::string& value) {
+  const Descriptor file(::openat(folder, name, O_WRONLY | O_CLOEXEC));
+  if (!file.open() || ::write(file.get(), value.data(), value.size()) != static_cast<ssize_t>(value.size()))
+    fail(std::string("cannot write ") + name);
+}
+
+void raise_loopback() {
+  const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq wish{};
+  std::snprintf(wish.ifr_name, sizeof wish.ifr_name, "lo");
+  wish.ifr_flags = IFF_UP | IFF_RUNNING;
+  if (!socket.open() || ::ioctl(socket.get(), SIOCSIFFLAGS, &wish) != 0) fail("cannot raise the loopback");
+}
+
+// One user of the node, one inside, and none that could be made of it.
+void enter_user_namespace(std::uint32_t uid, int settings) {
+  if (::setgroups(0, nullptr) != 0 || ::setresgid(uid, uid, uid) != 0 || ::setresuid(uid, uid, uid) != 0)
+    fail("cannot become the job's user");
+  if (::unshare(CLONE_NEWUSER) != 0) fail("cannot make a user namespace");
+  const std::string map = std::to_string(kUidInside) + " " + std::to_string(uid) + " 1";
+  // A process that changed its user is closed to that user; it may open itself for the moment of these
+  // writes, because nobody else is in its process namespace yet.
+  ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+  put(AT_FDCWD, "/proc/self/setgroups", "deny");
+  put(AT_FDCWD, "/proc/self/uid_map", map);
+  put(AT_FDCWD, "/proc/self/gid_map", map);
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  put(settings, "user/max_user_namespaces", "0");
+}
+
+// Ends with its supervisor, also when that ended before the kernel was told so: then nobody reads `info`.
+void follow_supervisor(int info) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  pollfd source{info, 0, 0};
+  if (::poll(&source, 1, 0) > 0) ::_exit(125);
+}
+
+// The first process of a namespace buries the others, and with it they all end.
+[[noreturn]] void bury_until(int command) {
+  for (int status = 0;;) {
+    const int pid = ::waitpid(-1, &status, 0);
+    if (pid < 0 && errno != EINTR) ::_exit(125);
+    if (pid == command) ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+  }
+}
+
+void set_up(const SandboxLaunch& launch) {
+  if (!launch.enter_group()) throw std::runtime_error("cannot enter the control group");
+  if (::unshare(CLONE_NEWCGROUP) != 0 && errno != EINVAL) fail("cannot hide control groups");
+  constexpr std::string_view kHost = "job";
+  if (::sethostname(kHost.data(), kHost.size()) != 0) fail("cannot set the host's name");
+  if (!launch.plan.share_network) raise_loopback();
+  const Descriptor settings(enter_sandbox_root(launch.plan, launch.binds));
+  limit_resources(launch.plan);
+  enter_user_namespace(launch.plan.uid, settings.get());
+  if (!drop_capabilities()) fail("cannot give up capabilities");
+  follow_supervisor(launch.descriptors.info);
+  if (::chdir(launch.plan.directory.c_str()) != 0) fail("cannot enter " + launch.plan.directory);
+}
+
+[[noreturn]] void become_first_process(const SandboxLaunch& launch) {
+  std::vector<std::string> command = launch.command;
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : launch.plan.environment) environment.push_back(name + "=" + value);
+  std::vector<char*> argv = exec_words(command);
+  std::vector<char*> envp = exec_words(environment);
+  const int info = launch.descriptors.info;
+  try {
+    set_up(launch);
+  } catch (const std::exception& error) {
+    ::dprintf(2, "tranche: %s\n", error.what());
+    ::_exit(125);
+  }
+  if (!load_seccomp_program(launch.filter)) {
+    ::dprintf(2, "tranche: the kernel refused the filter of calls\n");
+    ::_exit(126);
+  }
+  const char stands = 1;
+  if (::write(info, &stands, 1) != 1) ::_exit(125);
+  ::close(info);
+  const int pid = ::vfork();  // Nothing is copied: the parent waits until the command has replaced us.
+  if (pid == 0) {
+    ::execve(argv[0], argv.data(), envp.data());
+    ::dprintf(2, "tranche: cannot start %s: %s\n", argv[0], std::strerror(errno));
+    ::_exit(127);
+  }
+  if (pid < 0) ::_exit(125);
+  for (int descriptor = 0; descriptor <= kReadyDescriptor; ++descriptor) ::close(descriptor);
+  bury_until(pid);
+}
+
+}  // namespace
+
+int launch_sandbox(const SandboxLaunch& launch) {
+  unsigned long flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | SIGCHLD;
+  if (!launch.plan.share_network) flags |= CLONE_NEWNET;
+  const int pid = static_cast<int>(::syscall(SYS_clone, flags, nullptr, nullptr, nullptr, nullptr));
+  if (pid != 0) return pid;
+  unblock_signals();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  ::setsid();
+  // Away from the numbers given out next, then to the places the command expects.
+  LaunchDescriptors ends = launch.descriptors;
+  for (int* end : {&ends.output, &ends.errors, &ends.info, &ends.ready})
+    *end = ::fcntl(*end, F_DUPFD_CLOEXEC, 16);
+  ::dup2(ends.errors, 2);
+  ::dup2(ends.output, 1);
+  ::dup2(ends.ready, kReadyDescriptor);
+  {
+    const Descriptor null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    ::dup2(null.get(), 0);
+  }
+  close_others({kReadyDescriptor, ends.info});
+  ::fcntl(ends.info, F_SETFD, FD_CLOEXEC);
+  SandboxLaunch mine = launch;
+  mine.descriptors = ends;
+  become_first_process(mine);
+}
+
+}  // namespace tranche::agent

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a process gives up before it becomes a job's, whichever way it came into the sandbox.
+#include <string>
+#include <vector>
+
+#include "agent/sandbox_plan.hpp"
+
+namespace tranche::agent {
+
+// Every capability, also of programs it may start.
+[[nodiscard]] bool drop_capabilities();
+void limit_resources(const SandboxPlan& plan);
+// As a program expects to find them at its start.
+void unblock_signals();
+// Everything but 0, 1, 2 and `kept` is closed; those are left open over exec.
+void close_others(const std::vector<int>& kept);
+// To one process. Zero and less, which the kernel takes for groups and for everybody, reach nobody.
+void signal_process(int pid, int signal);
+// For exec; valid as long as `words` is.
+[[nodiscard]] std::vector<char*> exec_words(std::vector<std::string>& words);
+
+}  // namespace tranche::agent
