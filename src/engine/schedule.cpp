@@ -15,8 +15,8 @@ namespace {
 constexpr int kDecisionsMax = 256;
 static_assert(kEpochsOfRecord == 2 * kDecisionsMax);
 constexpr int kReclaimsMax = 8;
-constexpr int kLookAhead = 256;   // So many of a kind are looked at for one that would stay less long.
-constexpr int kUnfundedMax = 16;  // Jobs of a kind that a pass looks at in vain for want of money.
+constexpr int kLookAhead = 256;      // So many of a kind are looked at for one that would stay less long.
+constexpr int kUnfundedMax = 16;     // Jobs of a kind that a pass looks at in vain for want of money.
 constexpr Duration kAgedAfter = std::chrono::hours(48);
 constexpr Instant kFarFuture = Instant::max();
 constexpr Duration kHurryWithin = std::chrono::hours(2);  // Of the latest start that keeps a deadline.
@@ -39,7 +39,10 @@ constexpr std::int32_t kAgedTier = -1;
 class Pass {
  public:
   Pass(const State& state, const Envelope& envelope)
-      : state_(state), envelope_(envelope), capacity_(*state.index.capacity), pledges_(state) {}
+      : state_(state),
+        envelope_(envelope),
+        capacity_(*state.index.capacity),
+        pledges_(state) {}
 
   Events run() {
     find_promises();
@@ -90,15 +93,18 @@ class Pass {
       if (key.kind == kNoKind || !capacity_.waiting_kinds().may_fit(key.kind)) {
         if (!may_reclaim(key, job)) return;  // Hopeless for all of this kind.
       }
-      Turn turn{.tier = key.tier, .rank = ranks_[key.tenant], .job = *from, .key = key};
-      if (envelope_.at - job.submitted >= kAgedAfter) turn.tier = kAgedTier;
+      Turn turn{
+          .tier = key.tier, .rank = ranks_[key.tenant], .start_by = start_by(job), .job = *from, .key = key};
       if (promised_.contains(*from)) turn.tier = kPromisedTier;
-      turn.start_by = start_by(job);
+      // In the order of submission alone, so that its wait is bounded by the work of those who came before
+      // it.
+      if (turn.tier >= 0 && is_aged(job)) turn = {.tier = kAgedTier, .job = *from, .key = key};
       turns_.push(turn);
       // The nearest deadline is anywhere in its queue, so all of it takes part.
       if (!key.has_deadline || ++looked == kLookAhead) return;
     }
   }
+  [[nodiscard]] bool is_aged(const Job& job) const { return envelope_.at - job.submitted >= kAgedAfter; }
   [[nodiscard]] Instant start_by(const Job& job) const {
     if (job.ask.deadline == Instant{}) return kFarFuture;
     const Instant latest = job.ask.deadline - job.ask.time;
@@ -134,12 +140,12 @@ class Pass {
     const Job& job = state_.jobs.at(turn.job);
     const auto shape = capacity_.shape_of(job.ask, trust_group(state_, turn.key.tenant));
     if (!shape) return push_after(turn);
-    const auto barred = barred_devices(state_, envelope_.at, job, *shape, placed_);
-    for (const DeviceId device : barred) capacity_.bar(state_, device, true);
+    auto barred = barred_devices(state_, envelope_.at, job, *shape, placed_);
+    for (Barred& one : barred) capacity_.bar(state_, one);
     barring_ = !barred.empty();
     unfunded_ = false;
     try_to_start(turn, job, *shape);
-    for (const DeviceId device : barred) capacity_.bar(state_, device, false);
+    for (const Barred& one : barred) capacity_.unbar(state_, one);
     if (!unfunded_ || ++unfunded_by_key_[turn.key] < kUnfundedMax) push_after(turn);
   }
 
@@ -147,11 +153,14 @@ class Pass {
     const PartyId tenant = turn.key.tenant;
     if (capacity_.waiting_kinds().may_fit(turn.key.kind)) {
       if (start(job, tenant, shape) || unfunded_) return;
-      // Refused by a promise to somebody else, it may fit as soon as that is kept.
-      if (was_closed_) {
-        note_refused_stay(turn.key.kind, job);
-      } else {
-        capacity_.waiting_kinds().refused(turn.key.kind);
+      // Refused by a promise to somebody else, it may fit as soon as that is kept. That there is no room for
+      // all of a gang says nothing about one job of its members' shape.
+      if (job.ask.nodes <= 1) {
+        if (was_closed_) {
+          note_refused_stay(turn.key.kind, job);
+        } else {
+          capacity_.waiting_kinds().refused(turn.key.kind);
+        }
       }
     }
     if (may_reclaim(turn.key, job)) {
@@ -201,7 +210,8 @@ class Pass {
       if (owner != job.id) closed.insert(nodes.begin(), nodes.end());
     const bool ends_in_time =
         job.ask.time > Duration{} && reserved_ && envelope_.at + job.ask.time <= reserved_->at;
-    if (reserved_ && reserved_->job != job.id && !ends_in_time) closed.insert(reserved_->node);
+    if (reserved_ && reserved_->job != job.id && !ends_in_time)
+      closed.insert(reserved_->nodes.begin(), reserved_->nodes.end());
     if (shape.devices == 0) {
       const Instant end = job.ask.time == Duration{} ? kFarFuture : envelope_.at + job.ask.time;
       closed.merge(kept_free(state_, envelope_.at, end));
@@ -278,20 +288,30 @@ class Pass {
     decisions_ += static_cast<int>(plan->victims.size());
   }
 
-  // The first that must wait is promised a node: others use it only if they are gone by then.
+  // The first that must wait is promised a node, or one for each member of a gang: others use them only if
+  // they are gone by then.
   void reserve(const Job& job, const policy::Shape& shape) {
-    Reservation best{.job = job.id, .at = kFarFuture};
+    const std::size_t members = std::max(job.ask.nodes, 1U);
     std::set<NodeId> elsewhere;
     close_elsewhere(state_, job, elsewhere);
+    std::vector<std::pair<Instant, NodeId>> soonest;
     for (const auto& [id, node] : state_.nodes) {
       if (!takes_work(node) || elsewhere.contains(id)) continue;
-      const auto at = free_at(node, shape);
-      if (at && *at < best.at) {
-        best.at = *at;
-        best.node = id;
-      }
+      const auto at = members > 1 && fits_now(node, shape) ? envelope_.at : free_at(node, shape);
+      if (at && *at < kFarFuture) soonest.emplace_back(*at, id);
     }
-    if (best.node != NodeId{}) reserved_ = best;
+    if (soonest.size() < members) return;
+    const auto last = soonest.begin() + static_cast<std::ptrdiff_t>(members);
+    std::partial_sort(soonest.begin(), last, soonest.end());
+    reserved_ = Reservation{.job = job.id, .at = std::prev(last)->first};
+    for (auto one = soonest.begin(); one != last; ++one) reserved_->nodes.insert(one->second);
+  }
+
+  [[nodiscard]] bool fits_now(const Node& node, const policy::Shape& shape) const {
+    const auto& groups = capacity_.groups_of(node.id);
+    return std::any_of(groups.begin(), groups.end(), [&](policy::NodeIndex index) {
+      return capacity_.fleet().fits(index, shape);
+    });
   }
 
   [[nodiscard]] std::optional<Instant> free_at(const Node& node, const policy::Shape& shape) const {
@@ -325,7 +345,7 @@ class Pass {
 
   struct Reservation {
     JobId job{};
-    NodeId node{};
+    std::set<NodeId> nodes{};
     Instant at{};
   };
 
