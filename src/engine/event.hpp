@@ -179,7 +179,8 @@ namespace tranche::engine {
   X(RecurringRan, 58) \
   X(LevelSet, 59) \
   X(LevelRemoved, 81) \
-  X(LevelJudged, 82)
+  X(LevelJudged, 82) \
+  X(WindowShort, 87)
 // clang-format on
 
 // A variant of so many alternatives is slow to compile wherever it is copied or destroyed, and almost every
