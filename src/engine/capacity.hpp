@@ -126,6 +126,7 @@ class Capacity {
   // Whether a pass could decide anything that the last one could not.
   [[nodiscard]] bool due(Instant now) const;
   [[nodiscard]] Instant next_delayed(Instant now) const;  // When a job that must wait may be tried again.
+  void look_again(Instant at) { look_again_ = std::min(look_again_, at); }  // A pass decides more by then.
   void passed(Instant now);
   void changed() { dirty_ = true; }
 
@@ -164,6 +165,7 @@ class Capacity {
   std::map<PartyId, policy::ShareNode> share_leaves_;
   bool dirty_ = true;
   Instant last_pass_{};
+  Instant look_again_ = Instant::max();
 };
 
 }  // namespace tranche::engine

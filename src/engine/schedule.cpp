@@ -17,6 +17,7 @@ static_assert(kEpochsOfRecord == 2 * kDecisionsMax);
 constexpr int kReclaimsMax = 8;
 constexpr int kLookAhead = 256;      // So many of a kind are looked at for one that would stay less long.
 constexpr int kUnfundedMax = 16;     // Jobs of a kind that a pass looks at in vain for want of money.
+constexpr int kKeptWaitingMax = 16;  // Likewise, for the sake of demand to come.
 constexpr Duration kAgedAfter = std::chrono::hours(48);
 constexpr Instant kFarFuture = Instant::max();
 constexpr Duration kHurryWithin = std::chrono::hours(2);  // Of the latest start that keeps a deadline.
@@ -42,6 +43,7 @@ class Pass {
       : state_(state),
         envelope_(envelope),
         capacity_(*state.index.capacity),
+        preparation_(state, envelope.at),
         pledges_(state) {}
 
   Events run() {
@@ -56,6 +58,7 @@ class Pass {
     undo();
     capacity_.passed(envelope_.at);
     if (more) capacity_.changed();
+    if (!kept_waiting_.empty()) capacity_.look_again(preparation_.look_again());
     return std::move(events_);
   }
 
@@ -136,8 +139,22 @@ class Pass {
            !tried_.contains(key.kind) && job.ask.instances > 0 && job.ask.volumes.empty();
   }
 
+  // Capacity that work of higher priority is expected to want is not given to what would still be there then.
+  // What is due by right, or has waited too long, is.
+  [[nodiscard]] bool waits_for_demand(const Turn& turn, const Job& job) {
+    if (!preparation_.on() || turn.tier < 0) return false;
+    const auto started = started_milli_.find(turn.key.tenant);
+    const std::int64_t already = started == started_milli_.end() ? 0 : started->second;
+    return !within_guarantee(state_, turn.key.tenant, already + job.ask.gpu_milli()) &&
+           !preparation_.leaves_room(job);
+  }
+
   void offer(const Turn& turn) {
     const Job& job = state_.jobs.at(turn.job);
+    if (waits_for_demand(turn, job)) {
+      if (++kept_waiting_[turn.key] < kKeptWaitingMax) push_after(turn);
+      return;
+    }
     const auto shape = capacity_.shape_of(job.ask, trust_group(state_, turn.key.tenant));
     if (!shape) return push_after(turn);
     auto barred = barred_devices(state_, envelope_.at, job, *shape, placed_);
@@ -199,6 +216,7 @@ class Pass {
       taken_.push_back({shape, std::move(place)});
     }
     started_milli_[tenant] += shape.gpu_milli() * members;
+    preparation_.started(job);
     decisions_ += static_cast<int>(members);
     return true;
   }
@@ -361,6 +379,8 @@ class Pass {
   std::vector<Taken> taken_;
   std::multimap<DeviceId, PassingUse> placed_;
   std::optional<Reservation> reserved_;
+  Preparation preparation_;
+  std::map<WaitingKey, int> kept_waiting_;
   Events events_;
   Pledges pledges_;
   std::map<WaitingKey, int> unfunded_by_key_;
