@@ -25,7 +25,8 @@ ANYONE = {"whoami", "ping", "list_skus", "show_settings", "list_roles", "list_te
           "list_service_accounts", "list_jobs", "follow_events", "list_nodes", "list_devices", "list_books", "show_depth", "list_fills", "quote",
           "list_orders", "list_contracts", "list_recurring_listings", "show_market_rules", "list_prices", "list_bookings", "booking_feed",
           "health_board", "list_repairs", "reconcile", "list_volumes", "top", "list_telemetry",
-          "search_logs", "list_services", "list_recurring", "list_levels"}  # Lists show what one may see; tested for leaks.
+          "search_logs", "list_services", "list_recurring", "list_levels",
+          "forecast_demand"}  # Lists show what one may see; tested for leaks.
 
 # operationId -> (right needed, at whose node, request for a target)
 TARGETED = {

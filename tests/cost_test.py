@@ -202,6 +202,9 @@ def a_missed_promise_is_credited():
         assert micros(level["credited"]) == micros(end["credited"]), level
         shown = up.tranche(up.operator, "level", "list")
         assert "starts within 1ms" in shown and "0.0%" in shown, shown
+        firm = up.tranche(up.operator, "level", "set", "firm", "--party", "acme", "--delivered", "99%")
+        assert "99.0% of what is booked" in firm, firm
+        up.tranche(up.operator, "level", "rm", "acme", "firm")
         up.tranche(up.operator, "level", "rm", "acme", "gold")
         assert up.ana.get("/v1/levels").json["items"] == []
     return None

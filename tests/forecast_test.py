@@ -75,5 +75,22 @@ def a_slurm_script_is_submitted():
         assert "line 2" in refused and "--array" in refused, refused
 
 
+def the_demand_to_come_is_shown_and_prepared_for():
+    """What ran for a while at an hour is expected at that hour of other days, by whom one may see; --prepare is a setting."""
+    with Lab() as lab:
+        job = submit(lab.ana, simulated("H100:8", "3s"))
+        lab.until_state(job, "succeeded")
+        view = lab.operator.get("/v1/forecast/demand?hours=168").json
+        assert len(view["hours"]) == 168 and view["capacity_gpu_milli"] == 8000 and view["prepare_percent"] == 0, view
+        expected = [hour for hour in view["hours"] if hour["gpu_milli"] > 0]
+        assert expected and expected[0]["classes"][0]["party"] == "acme", view
+        assert all(hour["gpu_milli"] == 0 for hour in lab.bo.get("/v1/forecast/demand?hours=168").json["hours"])
+        assert lab.operator.get("/v1/forecast/demand?hours=none").status == 400
+        assert "DEVICES EXPECTED" in lab.tranche(lab.operator, "forecast", "demand", "--hours", "2")
+        lab.tranche(lab.operator, "settings", "set", "--prepare", "100")
+        assert json.loads(lab.tranche(lab.operator, "-o", "json", "forecast", "demand"))["prepare_percent"] == 100
+
+
 if __name__ == "__main__":
-    main([a_waiting_job_is_told_when_it_starts, a_window_ahead_is_foreseen, a_slurm_script_is_submitted])
+    main([a_waiting_job_is_told_when_it_starts, a_window_ahead_is_foreseen, a_slurm_script_is_submitted,
+          the_demand_to_come_is_shown_and_prepared_for])

@@ -132,7 +132,7 @@ Api::Api(server::Loop& loop, ApiOptions options)
                      &audit_routes,   &system_routes,           &market_routes,    &volume_routes,
                      &workdir_routes, &telemetry_routes,        &money_routes,     &health_routes,
                      &receipt_routes, &service_routes,          &recurring_routes, &level_routes,
-                     &invoice_routes, &recurring_listing_routes}) {
+                     &invoice_routes, &recurring_listing_routes, &forecast_routes}) {
     for (Route& route : make()) routes_.push_back(std::move(route));
   }
   for (const Route& route : routes_) by_depth_[segments(route.path).size()].push_back(&route);

@@ -56,6 +56,7 @@ struct Needed {
   Action operator()(const engine::WindowClosed&) const { return Action::kViewJob; }
   Action operator()(const engine::WindowMoved&) const { return Action::kViewJob; }
   Action operator()(const engine::WindowsChanged&) const { return Action::kViewJob; }
+  Action operator()(const engine::WindowShort&) const { return Action::kViewJob; }
   Action operator()(const engine::VolumeCreated&) const { return Action::kViewJob; }
   Action operator()(const engine::VolumeRemoved&) const { return Action::kViewJob; }
   Action operator()(const engine::VolumeWorked&) const { return Action::kViewJob; }

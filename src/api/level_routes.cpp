@@ -23,7 +23,9 @@ wire::LevelView view_of(const State& state, const Actor* actor, const engine::Se
                        .credit_percent = terms.credit_percent,
                        .kept = level.kept,
                        .missed = level.missed,
-                       .credited = level.credited};
+                       .credited = level.credited,
+                       .delivered_permille = terms.delivered_permille};
+  if (level.delivery.promised > 0) view.was_delivered_permille = level.delivery.permille();
   if (terms.start_within > Duration{}) view.start_within = terms.start_within;
   const std::uint64_t judged = level.kept + level.missed;
   if (judged > 0) view.attained_permille = static_cast<std::uint32_t>(level.kept * 1000 / judged);
@@ -31,11 +33,29 @@ wire::LevelView view_of(const State& state, const Actor* actor, const engine::Se
     const engine::Job* job = state.job(id);
     return actor != nullptr && job != nullptr && engine::can_see(state, *actor, *job);
   };
-  for (const engine::LevelMiss& miss : level.misses)
-    if (may_see(miss.job))
-      view.misses.push_back({miss.job, miss.at, miss.late, miss.start ? "start" : "deadline"});
-  for (const engine::LevelRisk& risk : engine::levels_at_risk(state, level, kRisksShown))
-    if (may_see(risk.job)) view.at_risk.push_back({risk.job, risk.left});
+  const auto may_see_booking = [&](ClaimId id) {
+    const engine::Booking* booking = state.booking(id);
+    return actor != nullptr && booking != nullptr && engine::can_see(state, *actor, *booking);
+  };
+  for (const engine::LevelMiss& miss : level.misses) {
+    const ClaimId booking = miss.delivery.booking;
+    if (may_see_booking(booking)) {
+      view.misses.push_back({.at = miss.at,
+                             .what = "delivery",
+                             .booking = booking,
+                             .delivered_permille = miss.delivery.permille()});
+    } else if (may_see(miss.job)) {
+      view.misses.push_back(
+          {.job = miss.job, .at = miss.at, .late = miss.late, .what = miss.start ? "start" : "deadline"});
+    }
+  }
+  for (const engine::LevelRisk& risk : engine::levels_at_risk(state, level, kRisksShown)) {
+    if (may_see_booking(risk.booking)) {
+      view.at_risk.push_back({.left = risk.left, .booking = risk.booking});
+    } else if (may_see(risk.job)) {
+      view.at_risk.push_back({.job = risk.job, .left = risk.left});
+    }
+  }
   return view;
 }
 
@@ -48,7 +68,8 @@ void set(Api& api, Call call) {
                                        .start_within = body.start_within.value_or(Duration{}),
                                        .keep_deadlines = body.keep_deadlines,
                                        .target_permille = body.target_permille,
-                                       .credit_percent = body.credit_percent}};
+                                       .credit_percent = body.credit_percent,
+                                       .delivered_permille = body.delivered_permille}};
     api.run(std::move(next), std::move(command), [](const server::Outcome& outcome) {
       const auto& event = std::get<engine::LevelSet>(outcome.events->front());
       return json(view_of(*outcome.state, nullptr, outcome.state->work.levels.at(event.key)));

@@ -62,6 +62,7 @@ std::vector<Route> log_routes();
 std::vector<Route> service_routes();
 std::vector<Route> recurring_routes();
 std::vector<Route> level_routes();
+std::vector<Route> forecast_routes();
 std::vector<Route> exec_routes();
 std::vector<Route> audit_routes();
 std::vector<Route> system_routes();  // Health, metrics, documents.

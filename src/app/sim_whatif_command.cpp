@@ -9,6 +9,7 @@
 
 #include "app/sim_commands.hpp"
 #include "app/whatif_world.hpp"
+#include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
@@ -20,7 +21,11 @@ namespace {
 struct WhatIfArguments {
   WhatIfSource source{};
   std::string sharing = "both";
+  std::string forecast = "off";
+  std::uint32_t prepare_percent = 100;
+  std::string warm_up{};
 };
+using Runs = std::vector<std::pair<sim::WhatIfOptions, sim::WhatIfReport>>;
 
 std::string rounded(double value, const char* form = "%.1f") {
   char text[32];
@@ -37,26 +42,30 @@ std::function<void(std::int64_t)> progress_line(std::size_t jobs) {
   };
 }
 
-void print_reports(const std::vector<std::pair<sim::Sharing, sim::WhatIfReport>>& runs) {
+void print_reports(const Runs& runs) {
   using cli::Align;
   cli::Table table({{"SHARING"},
+                    {"FORECAST"},
                     {"BUSY %", Align::kRight},
                     {"HELD %", Align::kRight},
                     {"MEAN WAIT s", Align::kRight},
                     {"P95 s", Align::kRight},
                     {"MAX s", Align::kRight},
+                    {"AT PEAK s", Align::kRight},
                     {"DONE AFTER h", Align::kRight},
                     {"FLEET h / WORK h", Align::kRight},
                     {"PREEMPTED", Align::kRight},
                     {"REFUSED", Align::kRight},
                     {"UNFINISHED", Align::kRight}});
-  for (const auto& [sharing, report] : runs) {
-    table.add({sharing == sim::Sharing::kDedicated ? "dedicated" : "as asked",
+  for (const auto& [options, report] : runs) {
+    table.add({options.sharing == sim::Sharing::kDedicated ? "dedicated" : "as asked",
+               options.prepare_percent == 0 ? "off" : std::to_string(options.prepare_percent) + " %",
                rounded(report.busy_percent),
                rounded(report.held_percent),
                rounded(report.waits.mean_seconds, "%.0f"),
                std::to_string(report.waits.p95_seconds),
                std::to_string(report.waits.max_seconds),
+               rounded(report.peak.mean_seconds, "%.0f"),
                rounded(static_cast<double>(report.makespan_seconds) / 3600.0),
                rounded(report.fleet_hours_per_work_hour, "%.2f"),
                std::to_string(report.preemptions),
@@ -77,12 +86,24 @@ void run_whatif(const WhatIfArguments& arguments, const cli::GlobalFlags& flags)
   std::vector<sim::Sharing> wanted;
   if (arguments.sharing != "dedicated") wanted.push_back(sim::Sharing::kAsAsked);
   if (arguments.sharing != "as-asked") wanted.push_back(sim::Sharing::kDedicated);
+  std::vector<std::uint32_t> percents;
+  if (arguments.forecast != "on") percents.push_back(0);
+  if (arguments.forecast != "off") percents.push_back(arguments.prepare_percent);
+  const auto warm_up = arguments.warm_up.empty() ? Duration{} : parse_duration(arguments.warm_up);
+  if (!warm_up)
+    throw cli::usage_failure("--warm-up takes a duration such as 7d, not '" + arguments.warm_up + "'");
   const sim::WhatIfWorld world = world_of(arguments.source);
-  std::vector<std::pair<sim::Sharing, sim::WhatIfReport>> runs;
+  Runs runs;
   for (const sim::Sharing sharing : wanted) {
-    sim::WhatIfOptions options{.sharing = sharing, .progress = progress_line(world.jobs.size())};
-    runs.emplace_back(sharing, sim::what_if(world, options));
-    if (options.progress) std::fputs("\r\033[K", stderr);
+    for (const std::uint32_t percent : percents) {
+      sim::WhatIfOptions options{
+          .sharing = sharing,
+          .prepare_percent = percent,
+          .warm_up_seconds = std::chrono::floor<std::chrono::seconds>(*warm_up).count(),
+          .progress = progress_line(world.jobs.size())};
+      runs.emplace_back(options, sim::what_if(world, options));
+      if (options.progress) std::fputs("\r\033[K", stderr);
+    }
   }
   if (output != cli::Output::kJson) return print_reports(runs);
   std::puts("[");
@@ -101,6 +122,8 @@ void add_sim_whatif(CLI::App& sim, cli::Program& program) {
        "Run the live engine ahead on another fleet, another quota tree or another way of sharing",
        "tranche sim whatif --fleet 8x8xH100-SXM5-80GB --jobs mixed.csv\n"
        "tranche sim whatif --data ~/.local/share/tranche --sharing dedicated\n"
+       "tranche sim whatif --fleet 2x8xH100-SXM5-80GB --jobs week.csv --sharing as-asked --forecast both "
+       "--warm-up 7d\n"
        "tranche sim whatif --data DATA --fleet 2x4xL40S --share acme=4..8 -o json"});
   auto arguments = std::make_shared<WhatIfArguments>();
   command.add_option("--fleet", arguments->source.fleet, "Nodes x devices x model; repeat for a mixed fleet")
@@ -119,6 +142,22 @@ void add_sim_whatif(CLI::App& sim, cli::Program& program) {
       .add_option(
           "--share", arguments->source.shares, "Guaranteed devices of a tenant, and its limit: acme=4..8")
       ->type_name("SHARE");
+  command
+      .add_option("--forecast",
+                  arguments->forecast,
+                  "on: room is kept for the demand foreseen; off; or both, compared")
+      ->check(CLI::IsMember({"on", "off", "both"}))
+      ->capture_default_str();
+  command
+      .add_option("--prepare", arguments->prepare_percent, "So much of the demand foreseen, with --forecast")
+      ->type_name("PERCENT")
+      ->check(CLI::Range(1, 200))
+      ->capture_default_str();
+  command
+      .add_option("--warm-up",
+                  arguments->warm_up,
+                  "Jobs submitted in this time are learned from, and counted nowhere")
+      ->type_name("DURATION");
   command.callback([arguments, &program] { run_whatif(*arguments, program.flags); });
 }
 

@@ -75,6 +75,7 @@ void add_client_commands(CLI::App& root, Program& program) {
   add_shell_command(root, program);
   add_recurring_commands(root, program);
   add_level_commands(root, program);
+  add_forecast_commands(root, program);
   add_node_commands(root, program);
   add_book_commands(root, program);
   add_health_commands(root, program);

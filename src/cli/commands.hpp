@@ -44,6 +44,7 @@ void add_results_command(CLI::App& root, Program& program);     // results
 void add_service_commands(CLI::App& root, Program& program);    // serve, service
 void add_exec_commands(CLI::App& root, Program& program);       // exec, cp
 void add_level_commands(CLI::App& root, Program& program);      // level
+void add_forecast_commands(CLI::App& root, Program& program);   // forecast
 void add_recurring_commands(CLI::App& root, Program& program);  // recurring
 void add_sell_commands(CLI::App& market, Program& program);     // market sell, market recurring
 void add_cost_commands(CLI::App& root, Program& program);       // cost

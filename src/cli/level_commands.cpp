@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // level: what the platform promises, and whether it keeps it.
+#include <charconv>
+
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
@@ -16,10 +18,22 @@ std::string percent_text(std::uint32_t permille) {
   return std::to_string(permille / 10) + "." + std::to_string(permille % 10) + "%";
 }
 
+std::uint32_t permille_of(std::string given) {
+  if (given.ends_with('%')) given.pop_back();
+  double percent = 0;
+  const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), percent);
+  if (error != std::errc{} || end != given.data() + given.size() || percent <= 0 || percent > 100)
+    throw usage_failure("--delivered takes a percentage such as 99% or 99.5%");
+  return static_cast<std::uint32_t>(percent * 10 + 0.5);
+}
+
 std::string promise_text(const LevelView& level) {
   std::string out;
   if (level.start_within) out = "starts within " + text(*level.start_within);
   if (level.keep_deadlines) out += std::string(out.empty() ? "" : ", ") + "ends by its deadline";
+  if (level.delivered_permille > 0)
+    out +=
+        std::string(out.empty() ? "" : ", ") + percent_text(level.delivered_permille) + " of what is booked";
   for (std::size_t i = 0; i < level.kinds.size(); ++i)
     out += (i == 0 ? " (" : ", ") + std::string(wire::name_of(level.kinds[i])) +
            (i + 1 == level.kinds.size() ? ")" : "");
@@ -34,6 +48,7 @@ Table table_of(const std::vector<LevelView>& levels) {
                {"KEPT", Align::kRight},
                {"MISSED", Align::kRight},
                {"ATTAINED", Align::kRight},
+               {"DELIVERED", Align::kRight},
                {"AT RISK", Align::kRight},
                {"CREDIT", Align::kRight},
                {"CREDITED", Align::kRight}});
@@ -45,6 +60,7 @@ Table table_of(const std::vector<LevelView>& levels) {
                std::to_string(one.kept),
                std::to_string(one.missed),
                one.attained_permille ? percent_text(*one.attained_permille) : "-",
+               one.was_delivered_permille ? percent_text(*one.was_delivered_permille) : "-",
                std::to_string(one.at_risk.size()),
                std::to_string(one.credit_percent) + "%",
                text(one.credited)});
@@ -53,10 +69,14 @@ Table table_of(const std::vector<LevelView>& levels) {
 
 std::string story_of(const LevelView& level) {
   std::string out;
-  for (const wire::LevelMissView& miss : level.misses)
-    out += level.name + ": " + text(miss.job) + " missed its " + miss.what + " by " + text(miss.late) + "\n";
+  for (const wire::LevelMissView& miss : level.misses) {
+    out += level.name + ": ";
+    out += miss.booking ? "a window of " + text(*miss.booking) + " was there to " +
+                              percent_text(miss.delivered_permille.value_or(0)) + "\n"
+                        : text(miss.job) + " missed its " + miss.what + " by " + text(miss.late) + "\n";
+  }
   for (const wire::LevelRiskView& risk : level.at_risk)
-    out += level.name + ": " + text(risk.job) +
+    out += level.name + ": " + (risk.booking ? text(*risk.booking) : text(risk.job)) +
            (risk.left > Duration{} ? " is at risk in " + text(risk.left) : " is late already") + "\n";
   return out;
 }
@@ -71,6 +91,7 @@ void add_set(CLI::App& group, Program& program) {
     std::string start{};
     std::vector<std::string> kinds{};
     double target = 99;
+    std::string delivered{};
   };
   const auto options = std::make_shared<Options>();
   CLI::App& command =
@@ -78,7 +99,8 @@ void add_set(CLI::App& group, Program& program) {
                   {"set",
                    "Promise something to a party",
                    "tranche level set gold --party acme --start-within 5m --target 99.5 --credit 10\n"
-                   "tranche level set film --party acme/studio --deadlines --kind render --credit 25"});
+                   "tranche level set film --party acme/studio --deadlines --kind render --credit 25\n"
+                   "tranche level set firm --party acme --delivered 99% --credit 100"});
   command.add_option("name", options->level.name, "For people")->required();
   command.add_option("--party", options->level.party, "To whom, and everyone below")
       ->required()
@@ -86,6 +108,8 @@ void add_set(CLI::App& group, Program& program) {
   command.add_option("--start-within", options->start, "Jobs begin within so long of their submission")
       ->type_name("DURATION");
   command.add_flag("--deadlines", options->level.keep_deadlines, "Jobs with a deadline end by it");
+  command.add_option("--delivered", options->delivered, "Of what is booked, so much is really there")
+      ->type_name("PERCENT");
   command.add_option("--kind", options->kinds, "Only for such workloads; may be repeated")
       ->type_name("KIND")
       ->expected(1)
@@ -114,6 +138,7 @@ void add_set(CLI::App& group, Program& program) {
     }
     if (options->target < 0 || options->target > 100)
       throw usage_failure("--target takes a percentage up to 100");
+    if (!options->delivered.empty()) level.delivered_permille = permille_of(options->delivered);
     level.target_permille = static_cast<std::uint32_t>(options->target * 10 + 0.5);
     Session& session = program.session();
     const auto answer =

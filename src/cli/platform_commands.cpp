@@ -69,16 +69,19 @@ View view_of(const Settings& settings) {
     rows.add({"reference-vram", text(Bytes{settings.reference_vram_bytes})});
     rows.add({"remember-requests", text(settings.remember_requests)});
     rows.add({"keep-ended-jobs", text(settings.keep_ended_jobs)});
+    rows.add({"prepare", std::to_string(settings.prepare_percent) + "%"});
     return rows;
   };
-  return {.table = table, .names = [] {
-            return std::string(
-                "on-demand-gpu-hour\ncurrency\nreference-vram\nremember-requests\nkeep-ended-jobs\n");
-          }};
+  return {
+      .table = table, .names = [] {
+        return std::string(
+            "on-demand-gpu-hour\ncurrency\nreference-vram\nremember-requests\nkeep-ended-jobs\nprepare\n");
+      }};
 }
 
 struct SettingsOptions {
   std::string rate{}, currency{}, vram{}, remember{}, keep{};
+  std::optional<std::uint32_t> prepare{};
 };
 
 Settings changed(Settings settings, const SettingsOptions& options) {
@@ -104,6 +107,7 @@ Settings changed(Settings settings, const SettingsOptions& options) {
   change(options.vram, parse_bytes, vram, "--reference-vram takes a size such as 80GB");
   settings.reference_vram_bytes = vram.count;
   if (!options.currency.empty()) settings.currency = options.currency;
+  if (options.prepare) settings.prepare_percent = *options.prepare;
   return settings;
 }
 
@@ -128,6 +132,11 @@ void add_settings(CLI::App& root, Program& program) {
   set.add_option("--remember-requests", options->remember, "How long idempotency keys hold")
       ->type_name("DURATION");
   set.add_option("--keep-ended-jobs", options->keep, "How long ended jobs are listed")->type_name("DURATION");
+  set.add_option("--prepare",
+                 options->prepare,
+                 "Keep so much of the demand foreseen free of work that goes after it; 0: nothing")
+      ->type_name("PERCENT")
+      ->check(CLI::Range(0, 200));
   set.callback([options, &program] {
     Session& session = program.session();
     static_cast<void>(changed({}, *options));  // Bad values are found before anything is asked of the server.

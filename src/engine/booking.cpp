@@ -243,9 +243,21 @@ void apply(State& state, const Envelope&, const WindowOpened& event) {
   state.index.capacity->refresh_holds(state, booking);
 }
 
+void apply(State& state, const Envelope& envelope, const WindowShort& event) {
+  Booking& booking = state.bookings.at(event.id);
+  BookedWindow& window = booking.windows[event.window];
+  window.missed_milli_seconds = window.missed_until(envelope.at);
+  window.missing_milli = event.missing_milli;
+  window.missing_since = envelope.at;
+  booking.version = state.sequence;
+}
+
 void apply(State& state, const Envelope& envelope, const WindowClosed& event) {
   Booking& booking = state.bookings.at(event.id);
-  tally(state, {booking.windows[event.window]}, envelope.at);
+  BookedWindow& window = booking.windows[event.window];
+  tally(state, {window}, envelope.at);
+  window.missed_milli_seconds = window.missed_until(envelope.at);
+  window.missing_milli = 0;
   state.index.calendar->remove(booking, event.window);
   booking.windows[event.window].state = WindowState::kClosed;
   booking.version = state.sequence;

@@ -2,6 +2,7 @@
 #pragma once
 // Bookings: capacity claimed for windows of time. Zones and recurrences were expanded at the edge; what is
 // kept of them is what the person wrote.
+#include <algorithm>
 #include <boost/describe/class.hpp>
 #include <cstdint>
 #include <string>
@@ -39,8 +40,19 @@ struct BookedWindow {
   Instant to{};
   WindowState state = WindowState::kPlanned;
   std::vector<BookedPlace> places{};
+  std::int64_t missing_milli = 0;  // Of what was booked, so much is not there since then.
+  Instant missing_since{};
+  std::int64_t missed_milli_seconds = 0;  // Before that.
+
+  // Until then, all that was not there.
+  [[nodiscard]] std::int64_t missed_until(Instant at) const {
+    const auto since = std::chrono::floor<std::chrono::seconds>(std::min(at, to) - missing_since).count();
+    return missed_milli_seconds + (missing_milli == 0 ? 0 : missing_milli * std::max<std::int64_t>(since, 0));
+  }
 };
-BOOST_DESCRIBE_STRUCT(BookedWindow, (), (from, to, state, places))
+BOOST_DESCRIBE_STRUCT(BookedWindow,
+                      (),
+                      (from, to, state, places, missing_milli, missing_since, missed_milli_seconds))
 
 struct Booking {
   ClaimId id{};
@@ -137,6 +149,14 @@ struct WindowClosed {
   PartyId owner{};
 };
 BOOST_DESCRIBE_STRUCT(WindowClosed, (), (id, window, owner))
+
+struct WindowShort {  // So much of an open window is not there from now on; zero: all of it is.
+  ClaimId id{};
+  std::uint32_t window = 0;
+  std::int64_t missing_milli = 0;
+  PartyId owner{};
+};
+BOOST_DESCRIBE_STRUCT(WindowShort, (), (id, window, missing_milli, owner))
 
 struct WindowMoved {  // What was booked is no longer usable; this takes its place.
   ClaimId id{};

@@ -312,6 +312,20 @@ TEST_CASE("slots: a window moves when its device is lost") {
   CHECK(world.job(own).state == JobState::kStarting);
 }
 
+TEST_CASE("slots: an open window moves too, long before it ends") {
+  Library world;
+  const NodeId first = world.node("a", 1);
+  const NodeId second = world.node("b", 1);
+  REQUIRE(world.book(world.ana, gpus(1), 1h, 12h).has_value());
+  world.at(1h);
+  const NodeId booked = world.booking().windows[0].places[0].node;
+  world.at(2h);
+  REQUIRE(world.run(LoseNode{booked, "silent"}).has_value());
+  world.schedule();
+  CHECK(world.booking().windows[0].places[0].node == (booked == first ? second : first));
+  CHECK(world.booking().windows[0].missing_milli == 0);
+}
+
 TEST_CASE("slots: a label that names no booking of the owner's is refused") {
   Library world;
   world.node("a", 1);

@@ -16,7 +16,7 @@ constexpr Duration kShortestRun = std::chrono::minutes(10);
 std::uint16_t slots_of(const Device& device, const std::string& profile, std::uint8_t start) {
   for (const auto& one : device.facts.profiles) {
     if (!wire::equal_ignoring_case(one.name, profile)) continue;
-    return static_cast<std::uint16_t>(((1U << one.memory_slices) - 1U) << start);
+    return static_cast<std::uint16_t>((((1U << one.memory_slices) - 1U) << start) | marks_of(one));
   }
   return 0xFFFF;
 }
@@ -155,17 +155,40 @@ class Barrier {
     if (job.ask.preemptible) end_ = std::min(end_, now + kShortestRun);
   }
 
-  bool bars(DeviceId id, const std::multimap<DeviceId, PassingUse>& placed) {
+  std::uint16_t bars(DeviceId id, const std::multimap<DeviceId, PassingUse>& placed) {
     static const std::vector<CalendarClaim> kNone;
-    const Device& device = state_.devices.at(id);
     const auto& claims = state_.index.calendar->claims_on(id);
     // Preemptible work may use what is offered until somebody buys it.
     const auto& offers = job_.ask.preemptible ? kNone : listed_on(state_, id);
+    if (shape_.profile != 0) return slots_of_others(claims, offers);
+    return is_in_the_way(state_.devices.at(id), claims, offers, placed) ? kAllSlots : std::uint16_t{0};
+  }
+
+ private:
+  using Claims = std::vector<CalendarClaim>;
+  // A partition stays where it is, so it keeps off every slot that somebody is to have while it runs.
+  [[nodiscard]] std::uint16_t slots_of_others(const Claims& claims, const Claims& offers) const {
+    std::uint16_t slots = 0;
+    const auto keep_off = [&](const CalendarClaim& claim) {
+      slots = claim.use.mode == UseMode::kPartition ? static_cast<std::uint16_t>(slots | claim.use.slots)
+                                                    : kAllSlots;
+    };
+    for (const CalendarClaim& claim : claims)
+      if (claim.from > now_ && claim.from < end_ && slots != kAllSlots) keep_off(claim);
+    for (const CalendarClaim& offer : offers)
+      if (offer.to > now_ && offer.from < end_ && slots != kAllSlots) keep_off(offer);
+    return slots;
+  }
+
+  bool is_in_the_way(const Device& device,
+                     const Claims& claims,
+                     const Claims& offers,
+                     const std::multimap<DeviceId, PassingUse>& placed) {
     std::optional<std::vector<PassingUse>> others;
-    const auto is_in_the_way = [&](Instant when) {
+    const auto meets_others = [&](Instant when) {
       if (!others) {
         others = running_on(state_, device, Instant::max());
-        for (auto [at, last] = placed.equal_range(id); at != last; ++at) others->push_back(at->second);
+        for (auto [at, last] = placed.equal_range(device.id); at != last; ++at) others->push_back(at->second);
       }
       std::vector<DeviceUse> uses{own_use(device)};
       for (const auto* list : {&claims, &offers})
@@ -173,22 +196,20 @@ class Barrier {
           if (claim.at(when)) uses.push_back(claim.use);
       for (const PassingUse& other : *others)
         if (other.to > when) uses.push_back(other.use);
-      // Where in the device a partition would go is not known yet: it stays away from all that are booked.
-      return shape_.profile != 0 || !is_legal(uses, device.facts.vram.count);
+      return !is_legal(uses, device.facts.vram.count);
     };
     for (const CalendarClaim& next : claims) {
       if (next.from >= end_) break;
-      if (next.from > now_ && is_in_the_way(next.from))
+      if (next.from > now_ && meets_others(next.from))
         return true;  // Open ones are held in the fleet itself.
     }
     for (const CalendarClaim& offer : offers) {
       if (offer.from >= end_) break;
-      if (offer.to > now_ && is_in_the_way(std::max(offer.from, now_))) return true;
+      if (offer.to > now_ && meets_others(std::max(offer.from, now_))) return true;
     }
     return false;
   }
 
- private:
   [[nodiscard]] DeviceUse own_use(const Device& device) const {
     const Slice slice{
         .device = device.id,
@@ -206,19 +227,22 @@ class Barrier {
 
 }  // namespace
 
-std::vector<DeviceId> barred_devices(const State& state,
-                                     Instant now,
-                                     const Job& job,
-                                     const policy::Shape& shape,
-                                     const std::multimap<DeviceId, PassingUse>& placed) {
-  std::vector<DeviceId> barred;
+std::vector<Barred> barred_devices(const State& state,
+                                   Instant now,
+                                   const Job& job,
+                                   const policy::Shape& shape,
+                                   const std::multimap<DeviceId, PassingUse>& placed) {
+  std::vector<Barred> barred;
   if (shape.devices == 0) return barred;
   Barrier barrier(state, now, job, shape);
+  const auto look_at = [&](DeviceId id) {
+    const std::uint16_t slots = barrier.bars(id, placed);
+    if (slots != 0) barred.push_back({id, slots});
+  };
   const auto& claims = state.index.calendar->devices();
-  for (const auto& [id, list] : claims)
-    if (barrier.bars(id, placed)) barred.push_back(id);
+  for (const auto& [id, list] : claims) look_at(id);
   for (const auto& [id, pieces] : state.market.pieces_of)
-    if (!claims.contains(id) && state.devices.contains(id) && barrier.bars(id, placed)) barred.push_back(id);
+    if (!claims.contains(id) && state.devices.contains(id)) look_at(id);
   return barred;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/ids.hpp"
 #include "engine/booking.hpp"
+#include "engine/capacity.hpp"
 #include "engine/node.hpp"
 #include "policy/placement_shape.hpp"
 
@@ -128,13 +129,13 @@ struct WindowAsk {
 enum class Offered : std::uint8_t { kYes, kNoShape, kNoEnvironment };
 [[nodiscard]] Offered is_offered(const State&, const WindowAsk&);
 
-// Devices that ordinary work of this shape must leave alone, because it could not be gone when somebody's
-// window opens. `placed` is what the same pass has put there.
-[[nodiscard]] std::vector<DeviceId> barred_devices(const State&,
-                                                   Instant now,
-                                                   const Job&,
-                                                   const policy::Shape&,
-                                                   const std::multimap<DeviceId, PassingUse>& placed);
+// What ordinary work of this shape must leave alone, because it could not be gone when somebody's window
+// opens. `placed` is what the same pass has put there.
+[[nodiscard]] std::vector<Barred> barred_devices(const State&,
+                                                 Instant now,
+                                                 const Job&,
+                                                 const policy::Shape&,
+                                                 const std::multimap<DeviceId, PassingUse>& placed);
 
 // Nodes that maintenance keeps free at some time from now until then.
 [[nodiscard]] std::set<NodeId> kept_free(const State&, Instant now, Instant until);

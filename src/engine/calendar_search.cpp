@@ -11,7 +11,7 @@ namespace {
 
 // Work without a time limit has no end to wait for: a booking made this long ahead may ask it to go.
 constexpr Duration kNotice = std::chrono::hours(1);
-constexpr std::size_t kStartsTried = 128;
+constexpr std::size_t kStartsTried = 128;  // For a gang.
 constexpr std::size_t kSuggestions = 3;
 
 bool lists(const Node& node, std::string_view label, std::string_view wanted) {
@@ -54,15 +54,15 @@ struct Candidate {
 class Search {
  public:
   Search(const State& state, Instant now, const WindowAsk& wanted)
-      : state_(state), now_(now), wanted_(wanted), capacity_(*state.index.capacity) {
+      : state_(state), now_(now), wanted_(wanted), span_(wanted.span), capacity_(*state.index.capacity) {
     shape_ = capacity_.shape_of(wanted.ask, wanted.trust_group);
   }
 
   std::optional<std::vector<BookedPlace>> run() {
     if (!shape_ || shape_->devices == 0) return std::nullopt;
+    taken_.clear();
     std::vector<BookedPlace> places;
-    const std::uint32_t members = std::max(wanted_.ask.nodes, 1U);
-    for (std::uint32_t member = 0; member < members; ++member) {
+    for (std::uint32_t member = 0; member < members(); ++member) {
       auto place = best_place();
       if (!place) return std::nullopt;
       for (const Slice& slice : place->slices) taken_.insert(slice.device);
@@ -71,23 +71,29 @@ class Search {
     return places;
   }
 
-  // Instants at which something on a device that could be meant ends or begins.
-  void starts(std::set<Instant>& out, Duration length) const {
-    if (!shape_) return;
-    for_each_group([&](const Node&, policy::NodeIndex index) {
-      for (const DeviceId id : capacity_.devices_of(index)) {
-        for (const CalendarClaim& claim : state_.index.calendar->claims_on(id)) {
-          out.insert(claim.to);
-          out.insert(claim.from - length);
-        }
-        for (const CalendarClaim& offer : listed_on(state_, id)) {
-          out.insert(offer.to);
-          out.insert(offer.from - length);
-        }
-        for (const PassingUse& use : running_on(state_, state_.devices.at(id), now_ + kNotice))
-          out.insert(use.to);
-      }
-    });
+  // Windows of the same length that fit, nearest first.
+  std::vector<TimeSpan> nearest() {
+    if (!shape_ || shape_->devices == 0) return {};
+    Nearest found;
+    if (members() > 1) {
+      std::set<Instant> edges;
+      for_each_group([&](const Node&, policy::NodeIndex index) { add_edges(index, edges); });
+      std::vector<Instant> starts = by_distance(edges);
+      // However busy the days between: after the last of all claims there is room.
+      if (starts.size() > kStartsTried) starts.erase(starts.begin() + kStartsTried, starts.end() - 1);
+      try_starts(starts, found, [&] { return run().has_value(); });
+    } else {
+      // What fits on a group of devices begins or ends at an edge of that very group.
+      for_each_group([&](const Node& node, policy::NodeIndex index) {
+        if (!offers(node, wanted_.environment)) return;
+        std::set<Instant> edges;
+        add_edges(index, edges);
+        try_starts(by_distance(edges), found, [&] { return place_in(node, index).has_value(); });
+      });
+    }
+    std::vector<TimeSpan> spans;
+    for (const auto& [far, from] : found) spans.push_back({from, from + length()});
+    return spans;
   }
 
   [[nodiscard]] Offered offered() const {
@@ -111,6 +117,46 @@ class Search {
   }
 
  private:
+  using Nearest = std::set<std::pair<Duration, Instant>>;  // How far from what was wanted, and where.
+
+  [[nodiscard]] std::uint32_t members() const { return std::max(wanted_.ask.nodes, 1U); }
+  [[nodiscard]] Duration length() const { return wanted_.span.to - wanted_.span.from; }
+  [[nodiscard]] Duration distance(Instant from) const {
+    return from < wanted_.span.from ? wanted_.span.from - from : from - wanted_.span.from;
+  }
+
+  // Where a window could begin because something ends, or end because something begins.
+  void add_edges(policy::NodeIndex index, std::set<Instant>& edges) const {
+    using std::chrono::seconds;
+    const auto after = [&](Instant at) { edges.insert(std::chrono::ceil<seconds>(at)); };
+    const auto around = [&](const CalendarClaim& claim) {
+      after(claim.to);
+      edges.insert(std::chrono::floor<seconds>(claim.from - length()));
+    };
+    for (const DeviceId id : capacity_.devices_of(index)) {
+      for (const CalendarClaim& claim : state_.index.calendar->claims_on(id)) around(claim);
+      for (const CalendarClaim& offer : listed_on(state_, id)) around(offer);
+      for (const PassingUse& use : running_on(state_, state_.devices.at(id), now_ + kNotice)) after(use.to);
+    }
+  }
+  [[nodiscard]] std::vector<Instant> by_distance(const std::set<Instant>& edges) const {
+    std::vector<Instant> starts(edges.lower_bound(now_), edges.end());
+    std::stable_sort(
+        starts.begin(), starts.end(), [&](Instant a, Instant b) { return distance(a) < distance(b); });
+    return starts;
+  }
+  template <class Fits>
+  void try_starts(const std::vector<Instant>& starts, Nearest& found, Fits fits) {
+    for (const Instant from : starts) {
+      const std::pair key(distance(from), from);
+      if (found.size() == kSuggestions && key >= *found.rbegin()) break;
+      span_ = {from, from + length()};
+      if (found.contains(key) || !fits()) continue;
+      found.insert(key);
+      if (found.size() > kSuggestions) found.erase(std::prev(found.end()));
+    }
+  }
+
   template <class Visit>
   void for_each_group(Visit visit) const {
     for (const auto& [id, node] : state_.nodes) {
@@ -126,26 +172,34 @@ class Search {
     return takes_work(device.state) && capacity_.fleet().device_fits(spec, empty, *shape_);
   }
 
+  struct GroupPlace {
+    std::int64_t idle = 0;
+    BookedPlace place{};
+  };
   std::optional<BookedPlace> best_place() const {
-    std::optional<BookedPlace> best;
-    std::int64_t least = 0;
+    std::optional<GroupPlace> best;
     for_each_group([&](const Node& node, policy::NodeIndex index) {
       if (!offers(node, wanted_.environment)) return;
-      std::vector<Candidate> candidates;
-      for (const DeviceId id : capacity_.devices_of(index))
-        if (auto one = on_device(index, state_.devices.at(id))) candidates.push_back(*one);
-      const auto needed = static_cast<std::size_t>(shape_->devices);
-      if (candidates.size() < needed) return;
-      std::sort(candidates.begin(), candidates.end());
-      candidates.resize(needed);
-      std::int64_t idle = 0;
-      for (const Candidate& one : candidates) idle += one.idle_milli;
-      if (best && idle >= least) return;
-      least = idle;
-      best = BookedPlace{.node = node.id};
-      for (const Candidate& one : candidates) best->slices.push_back(one.slice);
+      auto one = place_in(node, index);
+      if (one && (!best || one->idle < best->idle)) best = std::move(one);
     });
-    return best;
+    return best ? std::optional(std::move(best->place)) : std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<GroupPlace> place_in(const Node& node, policy::NodeIndex index) const {
+    std::vector<Candidate> candidates;
+    for (const DeviceId id : capacity_.devices_of(index))
+      if (auto one = on_device(index, state_.devices.at(id))) candidates.push_back(*one);
+    const auto needed = static_cast<std::size_t>(shape_->devices);
+    if (candidates.size() < needed) return std::nullopt;
+    std::sort(candidates.begin(), candidates.end());
+    candidates.resize(needed);
+    GroupPlace made{.place = {.node = node.id}};
+    for (const Candidate& one : candidates) {
+      made.idle += one.idle_milli;
+      made.place.slices.push_back(one.slice);
+    }
+    return made;
   }
 
   // Everything on the device at some instant of the window, each with the time it begins to count.
@@ -155,12 +209,12 @@ class Search {
       return std::nullopt;
     std::vector<const CalendarClaim*> claims;
     for (const CalendarClaim& claim : state_.index.calendar->claims_on(device.id)) {
-      if (claim.claim != wanted_.instead_of && claim.from < wanted_.span.to && wanted_.span.from < claim.to)
+      if (claim.claim != wanted_.instead_of && claim.from < span_.to && span_.from < claim.to)
         claims.push_back(&claim);
     }
     if (!wanted_.beside_offers) {
       for (const CalendarClaim& offer : listed_on(state_, device.id))
-        if (offer.from < wanted_.span.to && wanted_.span.from < offer.to) claims.push_back(&offer);
+        if (offer.from < span_.to && span_.from < offer.to) claims.push_back(&offer);
     }
     const auto running = running_on(state_, device, now_ + kNotice);
     const auto slice = slice_on(index, device, claims, running);
@@ -179,9 +233,9 @@ class Search {
       return is_legal(uses, device.facts.vram.count);
     };
     // What is on a device only grows where a claim begins.
-    if (!legal_at(wanted_.span.from)) return std::nullopt;
+    if (!legal_at(span_.from)) return std::nullopt;
     for (const CalendarClaim* claim : claims)
-      if (claim->from > wanted_.span.from && !legal_at(claim->from)) return std::nullopt;
+      if (claim->from > span_.from && !legal_at(claim->from)) return std::nullopt;
     return Candidate{.idle_milli = policy::kDeviceMilli - most, .device = device.id, .slice = *slice};
   }
 
@@ -199,7 +253,7 @@ class Search {
     std::uint16_t used = 0;
     for (const CalendarClaim* claim : claims) used = static_cast<std::uint16_t>(used | claim->use.slots);
     for (const PassingUse& use : running)
-      if (use.to > wanted_.span.from) used = static_cast<std::uint16_t>(used | use.use.slots);
+      if (use.to > span_.from) used = static_cast<std::uint16_t>(used | use.use.slots);
     const auto start = profile == nullptr ? std::nullopt : table.best_start(*profile, used);
     if (!start) return std::nullopt;
     slice.milli = static_cast<std::uint16_t>(profile->milli);
@@ -211,14 +265,11 @@ class Search {
   const State& state_;
   Instant now_;
   const WindowAsk& wanted_;
+  TimeSpan span_;  // That is looked at.
   const Capacity& capacity_;
   std::optional<policy::Shape> shape_;
   std::set<DeviceId> taken_;
 };
-
-Duration distance(Instant a, Instant b) {
-  return a < b ? b - a : a - b;
-}
 
 }  // namespace
 
@@ -233,29 +284,7 @@ Offered is_offered(const State& state, const WindowAsk& wanted) {
 }
 
 std::vector<TimeSpan> nearest_windows(const State& state, Instant now, const WindowAsk& wanted) {
-  const Duration length = wanted.span.to - wanted.span.from;
-  std::set<Instant> edges;
-  Search(state, now, wanted).starts(edges, length);
-  std::vector<Instant> starts;
-  for (const Instant at : edges)
-    if (at >= now) starts.push_back(std::chrono::ceil<std::chrono::seconds>(at));
-  std::sort(starts.begin(), starts.end(), [&](Instant a, Instant b) {
-    return std::tuple(distance(a, wanted.span.from), a) < std::tuple(distance(b, wanted.span.from), b);
-  });
-  if (starts.size() > kStartsTried) starts.resize(kStartsTried);
-  std::vector<TimeSpan> found;
-  for (const Instant from : starts) {
-    if (found.size() == kSuggestions) break;
-    const WindowAsk shifted{wanted.ask,
-                            wanted.trust_group,
-                            wanted.environment,
-                            {from, from + length},
-                            wanted.instead_of,
-                            wanted.only,
-                            wanted.beside_offers};
-    if (find_places(state, now, shifted)) found.push_back(shifted.span);
-  }
-  return found;
+  return Search(state, now, wanted).nearest();
 }
 
 }  // namespace tranche::engine

@@ -53,6 +53,10 @@ std::uint32_t trust_group(const State& state, PartyId tenant) {
   return static_cast<std::uint32_t>(tenant.value >> 3U) + 1;
 }
 
+std::uint16_t marks_of(const wire::ProfileFacts& profile) {
+  return profile.name.find("+me") == std::string::npos ? std::uint16_t{0} : policy::kOnlyMedia;
+}
+
 Capacity::Capacity() : placer_(empty_fleet()) {
   placer_.use(policy::make_value_policy(placer_.fleet()));
 }
@@ -82,12 +86,18 @@ std::int32_t Capacity::model_bit(const std::string& model) {
 
 std::uint32_t Capacity::geometry_of(const DeviceFacts& facts) {
   if (facts.profiles.empty()) return 0;
-  std::string key = facts.model;
+  std::string key = facts.model + ' ' + std::to_string(facts.vram.count);
   std::int32_t slices = 1;
+  std::int64_t memory_slices = 1;
   for (const auto& profile : facts.profiles) {
     key += ' ' + profile.name;
     slices = std::max<std::int32_t>(slices, profile.compute_slices);
+    memory_slices = std::max<std::int64_t>(memory_slices, profile.memory_slices);
   }
+  // Profiles are listed for a device as it is sold, which may say it has more memory than this one reports.
+  const auto memory_of = [&](const wire::ProfileFacts& profile) {
+    return std::min(profile.memory.count, facts.vram.count * profile.memory_slices / memory_slices);
+  };
   if (const auto known = geometries_.find(key); known != geometries_.end()) return known->second;
   policy::Geometry geometry;
   for (const auto& profile : facts.profiles) {
@@ -97,7 +107,8 @@ std::uint32_t Capacity::geometry_of(const DeviceFacts& facts) {
                                  .width = profile.memory_slices,
                                  .starts = profile.starts,
                                  .milli = profile.compute_slices * 1000 / slices,
-                                 .vram_mib = static_cast<std::int32_t>(profile.memory.count / kMib)});
+                                 .vram_mib = static_cast<std::int32_t>(memory_of(profile) / kMib),
+                                 .also = marks_of(profile)});
   }
   return geometries_.emplace(key, placer_.add_geometry(std::move(geometry))).first->second;
 }
@@ -169,7 +180,8 @@ void Capacity::refresh_node(const State& state, const Node& node) {
   changed();
 }
 
-void Capacity::refresh_device(const State&, const Device& device) {
+void Capacity::refresh_device(const State& state, const Device& device) {
+  state.index.calendar->touched(device.id);
   const auto found = places_.find(device.id);
   if (found == places_.end()) return;
   const auto [index, position] = found->second;
@@ -241,7 +253,7 @@ std::optional<Place> Capacity::choose(const policy::Shape& shape) {
     Slice slice{.device = group.devices[i],
                 .milli = static_cast<std::uint16_t>(shape.milli),
                 .vram = std::int64_t{shape.shares() ? shape.vram_mib : spec.vram_mib} * kMib,
-                .start = placement->slot};
+                .start = static_cast<std::uint8_t>(placement->slot(static_cast<int>(i)))};
     if (shape.profile != 0) {
       const policy::PartitionProfile* profile = fleet().geometry(spec).find(shape.profile);
       slice.milli = static_cast<std::uint16_t>(profile->milli);
@@ -275,7 +287,7 @@ policy::Placement Capacity::placement_of(const Lease& lease) const {
     const auto [index, position] = places_.at(slice.device);
     placement.node = index;
     placement.devices = static_cast<std::uint16_t>(placement.devices | (1U << position));
-    placement.slot = slice.start;
+    placement.set_slot(position, slice.start);
   }
   return placement;
 }

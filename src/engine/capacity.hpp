@@ -33,6 +33,15 @@ struct Place {
   std::vector<Slice> slices{};
 };
 
+// A device, or some memory slots of it, that work must leave alone.
+constexpr std::uint16_t kAllSlots = 0xFFFF;
+struct Barred {
+  DeviceId device{};
+  std::uint16_t slots = kAllSlots;
+};
+// What a profile takes that is not a memory slot.
+[[nodiscard]] std::uint16_t marks_of(const wire::ProfileFacts&);
+
 constexpr policy::KindIndex kNoKind = 0xFFFFFFFFU;  // Nothing connected could be meant.
 
 // Whose turn, and what it takes.
@@ -92,6 +101,8 @@ class Capacity {
   };
   [[nodiscard]] const Hold* hold(ClaimId claim, DeviceId device) const;
   void bar(const State&, DeviceId device, bool barred);  // For a pass, like close().
+  void bar(const State&, Barred& barred);                // Keeps in it what unbar() has to give back.
+  void unbar(const State&, const Barred& barred);
 
   [[nodiscard]] const policy::Fleet& fleet() const { return placer_.fleet(); }
   [[nodiscard]] policy::WaitingKinds& waiting_kinds() { return waiting_kinds_; }
@@ -115,6 +126,7 @@ class Capacity {
   // Whether a pass could decide anything that the last one could not.
   [[nodiscard]] bool due(Instant now) const;
   [[nodiscard]] Instant next_delayed(Instant now) const;  // When a job that must wait may be tried again.
+  void look_again(Instant at) { look_again_ = std::min(look_again_, at); }  // A pass decides more by then.
   void passed(Instant now);
   void changed() { dirty_ = true; }
 
@@ -153,6 +165,7 @@ class Capacity {
   std::map<PartyId, policy::ShareNode> share_leaves_;
   bool dirty_ = true;
   Instant last_pass_{};
+  Instant look_again_ = Instant::max();
 };
 
 }  // namespace tranche::engine

@@ -70,7 +70,7 @@ void Capacity::book_hold(Hold& hold, bool take) {
     bool fits = fleet().device_fits(fleet().spec(index), device, hold.shape);
     if (hold.shape.profile != 0 && fits) {
       const auto* profile = fleet().geometry(fleet().spec(index)).find(hold.shape.profile);
-      fits = (profile->slots_at(hold.placement.slot) & device.slots_used) == 0;
+      fits = (profile->slots_at(hold.placement.slot(position)) & device.slots_used) == 0;
     }
     if (fits) placer_.take(kind, hold.placement);
     hold.taken = fits;
@@ -100,6 +100,7 @@ void Capacity::refresh_holds(const State& state, DeviceId id) {
   const auto known = places_.find(id);
   if (known == places_.end()) return;
   const auto [index, position] = known->second;
+  state.index.calendar->touched(id);
   drop_holds(id);
   const Device& device = state.devices.at(id);
   std::map<ClaimId, Hold> holds;
@@ -113,10 +114,10 @@ void Capacity::refresh_holds(const State& state, DeviceId id) {
         const auto shape =
             remainder(booking, device, slice, shape_of(booking.ask, booking.trust_group), state);
         if (!shape) continue;
-        holds[claim.claim] = {
-            .shape = *shape,
-            .placement = {
-                .node = index, .devices = static_cast<std::uint16_t>(1U << position), .slot = slice.start}};
+        Hold& hold = holds[claim.claim];
+        hold.shape = *shape;
+        hold.placement = {.node = index, .devices = static_cast<std::uint16_t>(1U << position)};
+        hold.placement.set_slot(position, slice.start);
       }
     }
   }
@@ -155,6 +156,18 @@ void Capacity::bar(const State& state, DeviceId id, bool barred) {
   if (found == places_.end()) return;
   const auto [index, position] = found->second;
   placer_.set_blocked(index, position, barred || is_blocked(state.devices.at(id)));
+}
+
+void Capacity::bar(const State& state, Barred& barred) {
+  const auto found = places_.find(barred.device);
+  if (found == places_.end() || barred.slots == kAllSlots) return bar(state, barred.device, true);
+  barred.slots = placer_.keep_slots(found->second.first, found->second.second, barred.slots);
+}
+
+void Capacity::unbar(const State& state, const Barred& barred) {
+  const auto found = places_.find(barred.device);
+  if (found == places_.end() || barred.slots == kAllSlots) return bar(state, barred.device, false);
+  placer_.unkeep_slots(found->second.first, found->second.second, barred.slots);
 }
 
 }  // namespace tranche::engine

@@ -36,17 +36,19 @@ void Capacity::dequeue(const State&, const Job& job) {
 bool Capacity::due(Instant now) const {
   if (waiting_.empty() || groups_.empty()) return false;
   const auto next = delayed_.upper_bound(last_pass_);
-  return dirty_ || (next != delayed_.end() && next->first <= now);
+  return dirty_ || look_again_ <= now || (next != delayed_.end() && next->first <= now);
 }
 
 Instant Capacity::next_delayed(Instant now) const {
   const auto next = delayed_.upper_bound(now);
-  return next == delayed_.end() ? Instant::max() : next->first;
+  const Instant again = look_again_ > now ? look_again_ : Instant::max();
+  return next == delayed_.end() ? again : std::min(next->first, again);
 }
 
 void Capacity::passed(Instant now) {
   dirty_ = false;
   last_pass_ = now;
+  look_again_ = Instant::max();
 }
 
 }  // namespace tranche::engine

@@ -122,6 +122,7 @@ void apply(State&, const Envelope&, const WindowOpened&);
 void apply(State&, const Envelope&, const WindowClosed&);
 void apply(State&, const Envelope&, const WindowMoved&);
 void apply(State&, const Envelope&, const WindowsChanged&);
+void apply(State&, const Envelope&, const WindowShort&);
 
 // Money and market.
 void apply(State&, const Envelope&, const Posted&);
@@ -185,6 +186,8 @@ Events advance_workloads(const State&, const Envelope&);
 Events run_recurring(const State&, const Envelope&, const RecurringJob&);
 Events list_again(const State&, const Envelope&, const RecurringListing&);
 Events judge_levels(const State&, JobId);
+// A window that closes: whether what was booked was there.
+Events judge_levels(const State&, const Booking&, const BookedWindow&, Instant now);
 std::vector<LevelRisk> levels_at_risk(const State&, const ServiceLevel&, std::size_t most);
 // Of a job that is being stopped: also its chunks.
 void append_stop(const State&, const Job&, Events&);

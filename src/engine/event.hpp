@@ -188,7 +188,8 @@ namespace tranche::engine {
   X(InvoiceCredited, 83) \
   X(RecurringListingSet, 84) \
   X(RecurringListingRan, 85) \
-  X(RecurringListingRemoved, 86)
+  X(RecurringListingRemoved, 86) \
+  X(WindowShort, 87)
 // clang-format on
 
 // A variant of so many alternatives is slow to compile wherever it is copied or destroyed, and almost every

@@ -140,6 +140,7 @@ void apply(State& state, const Envelope& envelope, const LeaseReported& event) {
   lease.message = event.report.message;
   Capacity& capacity = *state.index.capacity;
   capacity.ended(lease, envelope.at);
+  if (found != state.jobs.end()) state.index.demand->ended(lease, found->second);
   // Without a device there is nothing to wipe; a refused lease never touched one.
   if (lease.slices.empty() || lease.state == LeaseState::kRefused) lease.scrubbed = true;
   if (lease.scrubbed && found != state.jobs.end()) release_slices(state, lease, found->second.ask);

@@ -69,14 +69,15 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
                     settings.remember_requests >= std::chrono::hours(24) &&
                     settings.keep_ended_jobs >= std::chrono::hours(1) && settings.currency.size() == 3 &&
                     settings.hold_ahead >= std::chrono::seconds(1) &&
-                    settings.hold_ahead <= std::chrono::hours(24 * 31);
+                    settings.hold_ahead <= std::chrono::hours(24 * 31) && settings.prepare_percent <= 200;
   if (!sane) {
     return refuse(
         Refusal{.reason = Reason::kInvalid,
                 .rule = "settings",
                 .message = "a setting is out of bounds",
                 .fix = "prices are not negative; requests are remembered for a day at least; the currency "
-                       "has three letters; a second to a month is set aside ahead"});
+                       "has three letters; a second to a month is set aside ahead; at most 200 % of what is "
+                       "foreseen is prepared for"});
   }
   if (settings.currency != state.settings.currency && !state.ledger.accounts.empty()) {
     return refuse(Refusal{.reason = Reason::kConflict,

@@ -117,7 +117,8 @@ Events one_of_each() {
       WindowOpened{{4}, 1, ana},
       WindowClosed{{4}, 1, ana},
       WindowMoved{{4}, 1, window.places, "node lost", ana},
-      WindowsChanged{{4}, {window}, "sold on", ana}};
+      WindowsChanged{{4}, {window}, "sold on", ana},
+      WindowShort{{4}, 1, 500, ana}};
   for (Event& event : money_samples()) all.push_back(std::move(event));
   const HealthPolicy strict{
       .acceptance = TestLevel::kFull,

@@ -15,8 +15,9 @@ namespace {
 constexpr int kDecisionsMax = 256;
 static_assert(kEpochsOfRecord == 2 * kDecisionsMax);
 constexpr int kReclaimsMax = 8;
-constexpr int kLookAhead = 256;   // So many of a kind are looked at for one that would stay less long.
-constexpr int kUnfundedMax = 16;  // Jobs of a kind that a pass looks at in vain for want of money.
+constexpr int kLookAhead = 256;      // So many of a kind are looked at for one that would stay less long.
+constexpr int kUnfundedMax = 16;     // Jobs of a kind that a pass looks at in vain for want of money.
+constexpr int kKeptWaitingMax = 16;  // Likewise, for the sake of demand to come.
 constexpr Duration kAgedAfter = std::chrono::hours(48);
 constexpr Instant kFarFuture = Instant::max();
 constexpr Duration kHurryWithin = std::chrono::hours(2);  // Of the latest start that keeps a deadline.
@@ -39,7 +40,11 @@ constexpr std::int32_t kAgedTier = -1;
 class Pass {
  public:
   Pass(const State& state, const Envelope& envelope)
-      : state_(state), envelope_(envelope), capacity_(*state.index.capacity), pledges_(state) {}
+      : state_(state),
+        envelope_(envelope),
+        capacity_(*state.index.capacity),
+        preparation_(state, envelope.at),
+        pledges_(state) {}
 
   Events run() {
     find_promises();
@@ -53,6 +58,7 @@ class Pass {
     undo();
     capacity_.passed(envelope_.at);
     if (more) capacity_.changed();
+    if (!kept_waiting_.empty()) capacity_.look_again(preparation_.look_again());
     return std::move(events_);
   }
 
@@ -90,15 +96,18 @@ class Pass {
       if (key.kind == kNoKind || !capacity_.waiting_kinds().may_fit(key.kind)) {
         if (!may_reclaim(key, job)) return;  // Hopeless for all of this kind.
       }
-      Turn turn{.tier = key.tier, .rank = ranks_[key.tenant], .job = *from, .key = key};
-      if (envelope_.at - job.submitted >= kAgedAfter) turn.tier = kAgedTier;
+      Turn turn{
+          .tier = key.tier, .rank = ranks_[key.tenant], .start_by = start_by(job), .job = *from, .key = key};
       if (promised_.contains(*from)) turn.tier = kPromisedTier;
-      turn.start_by = start_by(job);
+      // In the order of submission alone, so that its wait is bounded by the work of those who came before
+      // it.
+      if (turn.tier >= 0 && is_aged(job)) turn = {.tier = kAgedTier, .job = *from, .key = key};
       turns_.push(turn);
       // The nearest deadline is anywhere in its queue, so all of it takes part.
       if (!key.has_deadline || ++looked == kLookAhead) return;
     }
   }
+  [[nodiscard]] bool is_aged(const Job& job) const { return envelope_.at - job.submitted >= kAgedAfter; }
   [[nodiscard]] Instant start_by(const Job& job) const {
     if (job.ask.deadline == Instant{}) return kFarFuture;
     const Instant latest = job.ask.deadline - job.ask.time;
@@ -130,16 +139,30 @@ class Pass {
            !tried_.contains(key.kind) && job.ask.instances > 0 && job.ask.volumes.empty();
   }
 
+  // Capacity that work of higher priority is expected to want is not given to what would still be there then.
+  // What is due by right, or has waited too long, is.
+  [[nodiscard]] bool waits_for_demand(const Turn& turn, const Job& job) {
+    if (!preparation_.on() || turn.tier < 0) return false;
+    const auto started = started_milli_.find(turn.key.tenant);
+    const std::int64_t already = started == started_milli_.end() ? 0 : started->second;
+    return !within_guarantee(state_, turn.key.tenant, already + job.ask.gpu_milli()) &&
+           !preparation_.leaves_room(job);
+  }
+
   void offer(const Turn& turn) {
     const Job& job = state_.jobs.at(turn.job);
+    if (waits_for_demand(turn, job)) {
+      if (++kept_waiting_[turn.key] < kKeptWaitingMax) push_after(turn);
+      return;
+    }
     const auto shape = capacity_.shape_of(job.ask, trust_group(state_, turn.key.tenant));
     if (!shape) return push_after(turn);
-    const auto barred = barred_devices(state_, envelope_.at, job, *shape, placed_);
-    for (const DeviceId device : barred) capacity_.bar(state_, device, true);
+    auto barred = barred_devices(state_, envelope_.at, job, *shape, placed_);
+    for (Barred& one : barred) capacity_.bar(state_, one);
     barring_ = !barred.empty();
     unfunded_ = false;
     try_to_start(turn, job, *shape);
-    for (const DeviceId device : barred) capacity_.bar(state_, device, false);
+    for (const Barred& one : barred) capacity_.unbar(state_, one);
     if (!unfunded_ || ++unfunded_by_key_[turn.key] < kUnfundedMax) push_after(turn);
   }
 
@@ -147,11 +170,14 @@ class Pass {
     const PartyId tenant = turn.key.tenant;
     if (capacity_.waiting_kinds().may_fit(turn.key.kind)) {
       if (start(job, tenant, shape) || unfunded_) return;
-      // Refused by a promise to somebody else, it may fit as soon as that is kept.
-      if (was_closed_) {
-        note_refused_stay(turn.key.kind, job);
-      } else {
-        capacity_.waiting_kinds().refused(turn.key.kind);
+      // Refused by a promise to somebody else, it may fit as soon as that is kept. That there is no room for
+      // all of a gang says nothing about one job of its members' shape.
+      if (job.ask.nodes <= 1) {
+        if (was_closed_) {
+          note_refused_stay(turn.key.kind, job);
+        } else {
+          capacity_.waiting_kinds().refused(turn.key.kind);
+        }
       }
     }
     if (may_reclaim(turn.key, job)) {
@@ -190,6 +216,7 @@ class Pass {
       taken_.push_back({shape, std::move(place)});
     }
     started_milli_[tenant] += shape.gpu_milli() * members;
+    preparation_.started(job);
     decisions_ += static_cast<int>(members);
     return true;
   }
@@ -201,7 +228,8 @@ class Pass {
       if (owner != job.id) closed.insert(nodes.begin(), nodes.end());
     const bool ends_in_time =
         job.ask.time > Duration{} && reserved_ && envelope_.at + job.ask.time <= reserved_->at;
-    if (reserved_ && reserved_->job != job.id && !ends_in_time) closed.insert(reserved_->node);
+    if (reserved_ && reserved_->job != job.id && !ends_in_time)
+      closed.insert(reserved_->nodes.begin(), reserved_->nodes.end());
     if (shape.devices == 0) {
       const Instant end = job.ask.time == Duration{} ? kFarFuture : envelope_.at + job.ask.time;
       closed.merge(kept_free(state_, envelope_.at, end));
@@ -278,20 +306,30 @@ class Pass {
     decisions_ += static_cast<int>(plan->victims.size());
   }
 
-  // The first that must wait is promised a node: others use it only if they are gone by then.
+  // The first that must wait is promised a node, or one for each member of a gang: others use them only if
+  // they are gone by then.
   void reserve(const Job& job, const policy::Shape& shape) {
-    Reservation best{.job = job.id, .at = kFarFuture};
+    const std::size_t members = std::max(job.ask.nodes, 1U);
     std::set<NodeId> elsewhere;
     close_elsewhere(state_, job, elsewhere);
+    std::vector<std::pair<Instant, NodeId>> soonest;
     for (const auto& [id, node] : state_.nodes) {
       if (!takes_work(node) || elsewhere.contains(id)) continue;
-      const auto at = free_at(node, shape);
-      if (at && *at < best.at) {
-        best.at = *at;
-        best.node = id;
-      }
+      const auto at = members > 1 && fits_now(node, shape) ? envelope_.at : free_at(node, shape);
+      if (at && *at < kFarFuture) soonest.emplace_back(*at, id);
     }
-    if (best.node != NodeId{}) reserved_ = best;
+    if (soonest.size() < members) return;
+    const auto last = soonest.begin() + static_cast<std::ptrdiff_t>(members);
+    std::partial_sort(soonest.begin(), last, soonest.end());
+    reserved_ = Reservation{.job = job.id, .at = std::prev(last)->first};
+    for (auto one = soonest.begin(); one != last; ++one) reserved_->nodes.insert(one->second);
+  }
+
+  [[nodiscard]] bool fits_now(const Node& node, const policy::Shape& shape) const {
+    const auto& groups = capacity_.groups_of(node.id);
+    return std::any_of(groups.begin(), groups.end(), [&](policy::NodeIndex index) {
+      return capacity_.fleet().fits(index, shape);
+    });
   }
 
   [[nodiscard]] std::optional<Instant> free_at(const Node& node, const policy::Shape& shape) const {
@@ -325,7 +363,7 @@ class Pass {
 
   struct Reservation {
     JobId job{};
-    NodeId node{};
+    std::set<NodeId> nodes{};
     Instant at{};
   };
 
@@ -341,6 +379,8 @@ class Pass {
   std::vector<Taken> taken_;
   std::multimap<DeviceId, PassingUse> placed_;
   std::optional<Reservation> reserved_;
+  Preparation preparation_;
+  std::map<WaitingKey, int> kept_waiting_;
   Events events_;
   Pledges pledges_;
   std::map<WaitingKey, int> unfunded_by_key_;

@@ -51,10 +51,36 @@ void judge_end(const ServiceLevel& level, const Job& job, Events& events) {
                                .credit = credit ? credit_for(level, job) : Money{}});
 }
 
+// What was not there, at the price it would have cost.
+Money credit_for(const State& state,
+                 const ServiceLevel& level,
+                 const Booking& booking,
+                 const BookedWindow& window,
+                 const Delivery& delivery) {
+  const auto length = std::chrono::floor<std::chrono::seconds>(window.to - window.from).count();
+  const std::int64_t milli = delivery.promised / std::max<std::int64_t>(length, 1);
+  if (booking.kind != ClaimKind::kBooking || milli == 0) return {};  // What was bought has terms of its own.
+  const Money hourly =
+      job_price(state, booking.owner, booking.ask, Admission::kWithinQuota, window.from).hourly;
+  return {static_cast<std::int64_t>(Int128{hourly.micros} * delivery.missed * level.terms.credit_percent /
+                                    (Int128{milli} * 3600 * 100))};
+}
+
+std::int64_t booked_milli_seconds(const BookedWindow& window) {
+  std::int64_t milli = 0;
+  for (const BookedPlace& place : window.places)
+    for (const Slice& slice : place.slices) milli += slice.milli;
+  return milli * std::chrono::floor<std::chrono::seconds>(window.to - window.from).count();
+}
+
+std::int64_t may_be_missed(const ServiceLevel& level, std::int64_t promised) {
+  return static_cast<std::int64_t>(Int128{promised} * (1000 - level.terms.delivered_permille) / 1000);
+}
+
 void give_back(State& state, const Envelope& envelope, const LevelJudged& event) {
   const auto found = state.jobs.find(event.job);
-  if (event.credit <= Money{} || found == state.jobs.end()) return;
-  Job& job = found->second;
+  const bool known = found != state.jobs.end() || event.delivery.booking != ClaimId{};
+  if (event.credit <= Money{} || !known) return;
   const AccountId account = paying_account(state, payer_of(state, event.owner));
   const std::array legs{
       Leg{AccountId::make(kPlatform, AccountKind::kRevenue, account.currency()), {-event.credit.micros}},
@@ -62,8 +88,32 @@ void give_back(State& state, const Envelope& envelope, const LevelJudged& event)
   post(state.ledger, legs);
   add_spent(state, event.owner, {-event.credit.micros}, envelope.at);
   cost_line(state, event.owner, event.job, envelope.at).credited.micros += event.credit.micros;
-  job.charged.micros -= event.credit.micros;
-  job.credited.micros += event.credit.micros;
+  if (found == state.jobs.end()) return;
+  found->second.charged.micros -= event.credit.micros;
+  found->second.credited.micros += event.credit.micros;
+}
+
+// Counts are of a month; a new one begins with the first that is judged in it.
+void turn_month(ServiceLevel& level, Instant at) {
+  if (level.month == month_of(at)) return;
+  level.month = month_of(at);
+  level.kept = level.missed = 0;
+  level.credited = {};
+  level.delivery = {};
+}
+
+void keep_miss(ServiceLevel& level, const LevelMiss& miss) {
+  level.misses.push_back(miss);
+  if (level.misses.size() > kMissesKept) level.misses.erase(level.misses.begin());
+}
+
+void count_delivery(ServiceLevel& level, const Envelope& envelope, const LevelJudged& event) {
+  level.delivery.promised += event.delivery.promised;
+  level.delivery.missed += event.delivery.missed;
+  level.credited.micros += event.credit.micros;
+  const bool kept = event.delivery.missed <= may_be_missed(level, event.delivery.promised);
+  ++(kept ? level.kept : level.missed);
+  if (!kept) keep_miss(level, {.at = envelope.at, .delivery = event.delivery});
 }
 
 }  // namespace
@@ -72,10 +122,11 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const S
   if (auto refusal = check_access(state, actor, Action::kManagePlatform, kPlatform)) return refuse(*refusal);
   if (state.party(command.key.party) == nullptr) return refuse(not_found());
   const LevelTerms& terms = command.terms;
-  const bool sane = !command.key.name.empty() && terms.start_within >= Duration{} &&
-                    (terms.start_within > Duration{} || terms.keep_deadlines) &&
-                    terms.target_permille <= 1000 && terms.credit_percent <= 100 &&
-                    state.work.levels.size() < kLevelsMax;
+  const bool sane =
+      !command.key.name.empty() && terms.start_within >= Duration{} &&
+      (terms.start_within > Duration{} || terms.keep_deadlines || terms.delivered_permille > 0) &&
+      terms.delivered_permille <= 1000 && terms.target_permille <= 1000 && terms.credit_percent <= 100 &&
+      state.work.levels.size() < kLevelsMax;
   if (!sane)
     return refuse(
         Refusal{.reason = Reason::kInvalid,
@@ -118,16 +169,29 @@ Events judge_levels(const State& state, JobId id) {
   return events;
 }
 
+Events judge_levels(const State& state, const Booking& booking, const BookedWindow& window, Instant now) {
+  Events events;
+  if (booking.kind == ClaimKind::kMaintenance) return events;
+  for (const auto& [key, level] : state.work.levels) {
+    if (level.terms.delivered_permille == 0 || !is_at_or_below(state, booking.owner, key.party)) continue;
+    Delivery delivery{.booking = booking.id, .promised = booked_milli_seconds(window)};
+    // A window that passed without ever being opened was not there at all.
+    delivery.missed = window.state == WindowState::kOpen ? window.missed_until(now) : delivery.promised;
+    LevelJudged judged{.key = key, .owner = booking.owner, .delivery = delivery};
+    if (delivery.missed > may_be_missed(level, delivery.promised))
+      judged.credit = credit_for(state, level, booking, window, delivery);
+    events.push_back(std::move(judged));
+  }
+  return events;
+}
+
 void apply(State& state, const Envelope& envelope, const LevelJudged& event) {
   give_back(state, envelope, event);
   const auto found = state.work.levels.find(event.key);
   if (found == state.work.levels.end()) return;
   ServiceLevel& level = found->second;
-  if (level.month != month_of(envelope.at)) {
-    level.month = month_of(envelope.at);
-    level.kept = level.missed = 0;
-    level.credited = {};
-  }
+  turn_month(level, envelope.at);
+  if (event.delivery.booking != ClaimId{}) return count_delivery(level, envelope, event);
   const Job* job = state.job(event.job);
   const bool judged =
       event.start || (level.terms.keep_deadlines && job != nullptr && job->ask.deadline != Instant{});
@@ -136,12 +200,29 @@ void apply(State& state, const Envelope& envelope, const LevelJudged& event) {
   if (!event.start) std::erase(level.owing, event.job);
   if (event.late == Duration{}) return;
   if (event.start && level.terms.credit_percent > 0) level.owing.push_back(event.job);
-  level.misses.push_back({event.job, envelope.at, event.late, event.start});
-  if (level.misses.size() > kMissesKept) level.misses.erase(level.misses.begin());
+  keep_miss(level, {.job = event.job, .at = envelope.at, .late = event.late, .start = event.start});
 }
+
+namespace {
+
+// Open windows of which something is missing: how long until too much has been.
+void add_short_windows(const State& state, const ServiceLevel& level, std::vector<LevelRisk>& risks) {
+  if (level.terms.delivered_permille == 0) return;
+  for (const auto& [claim, number] : state.index.calendar->open()) {
+    const Booking& booking = state.bookings.at(claim);
+    const BookedWindow& window = booking.windows[number];
+    if (window.missing_milli == 0 || !is_at_or_below(state, booking.owner, level.key.party)) continue;
+    const std::int64_t left =
+        may_be_missed(level, booked_milli_seconds(window)) - window.missed_until(state.now);
+    risks.push_back({.left = std::chrono::seconds(left / window.missing_milli), .booking = claim});
+  }
+}
+
+}  // namespace
 
 std::vector<LevelRisk> levels_at_risk(const State& state, const ServiceLevel& level, std::size_t most) {
   std::vector<LevelRisk> risks;
+  add_short_windows(state, level, risks);
   for (const auto& [owner, jobs] : state.index.jobs_by_owner) {
     if (!is_at_or_below(state, owner, level.key.party)) continue;
     for (const JobId id : jobs) {
@@ -150,11 +231,11 @@ std::vector<LevelRisk> levels_at_risk(const State& state, const ServiceLevel& le
       const Duration waited = state.now - job->submitted;
       if (level.terms.start_within > Duration{} && job->attempts == 0 &&
           waited * 2 > level.terms.start_within)
-        risks.push_back({id, level.terms.start_within - waited});
+        risks.push_back({.job = id, .left = level.terms.start_within - waited});
       const bool deadline = level.terms.keep_deadlines && job->ask.deadline != Instant{};
       const Instant begins = job->started == Instant{} ? state.now : job->started;
       if (deadline && begins + job->ask.time > job->ask.deadline)
-        risks.push_back({id, job->ask.deadline - job->ask.time - begins});
+        risks.push_back({.job = id, .left = job->ask.deadline - job->ask.time - begins});
     }
   }
   std::sort(risks.begin(), risks.end(), [](const auto& a, const auto& b) { return a.left < b.left; });

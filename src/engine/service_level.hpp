@@ -28,17 +28,34 @@ struct LevelTerms {
   bool keep_deadlines = false;              // Jobs with a deadline end by it.
   std::uint32_t target_permille = 990;      // So many of a thousand keep it.
   std::uint32_t credit_percent = 0;         // Of what a job cost, when it was not kept for it.
+  std::uint32_t delivered_permille = 0;     // Of what is booked, so much is really there; zero: no promise.
   bool operator==(const LevelTerms&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(LevelTerms, (), (kinds, start_within, keep_deadlines, target_permille, credit_percent))
+BOOST_DESCRIBE_STRUCT(
+    LevelTerms,
+    (),
+    (kinds, start_within, keep_deadlines, target_permille, credit_percent, delivered_permille))
+
+// What was booked in a window and how much of it was there, in milli-devices times seconds.
+struct Delivery {
+  ClaimId booking{};  // Zero: it is not about a window.
+  std::int64_t promised = 0;
+  std::int64_t missed = 0;
+  [[nodiscard]] std::uint32_t permille() const {
+    return promised <= 0 ? 1000U : static_cast<std::uint32_t>(Int128{promised - missed} * 1000 / promised);
+  }
+  bool operator==(const Delivery&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(Delivery, (), (booking, promised, missed))
 
 struct LevelMiss {
   JobId job{};
   Instant at{};
-  Duration late{};     // By so much.
-  bool start = false;  // It began late; else it ended late.
+  Duration late{};      // By so much.
+  bool start = false;   // It began late; else it ended late.
+  Delivery delivery{};  // Or a window that was not all there.
 };
-BOOST_DESCRIBE_STRUCT(LevelMiss, (), (job, at, late, start))
+BOOST_DESCRIBE_STRUCT(LevelMiss, (), (job, at, late, start, delivery))
 
 struct ServiceLevel {
   LevelKey key{};
@@ -49,8 +66,9 @@ struct ServiceLevel {
   Money credited{};
   std::vector<LevelMiss> misses{};  // The last ones.
   std::vector<JobId> owing{};       // Jobs that run and will be given something back when they end.
+  Delivery delivery{};              // Of all windows that closed this month.
 };
-BOOST_DESCRIBE_STRUCT(ServiceLevel, (), (key, terms, month, kept, missed, credited, misses, owing))
+BOOST_DESCRIBE_STRUCT(ServiceLevel, (), (key, terms, month, kept, missed, credited, misses, owing, delivery))
 
 struct SetLevel {
   LevelKey key{};
@@ -74,17 +92,19 @@ struct LevelJudged {
   LevelKey key{};
   PartyId owner{};
   JobId job{};
-  bool start = false;  // Judged by its start; else by its end.
-  Duration late{};     // Zero: it was kept.
-  Money credit{};      // Given back now.
+  bool start = false;   // Judged by its start; else by its end.
+  Duration late{};      // Zero: it was kept.
+  Money credit{};       // Given back now.
+  Delivery delivery{};  // Of a window, instead of a job.
 };
-BOOST_DESCRIBE_STRUCT(LevelJudged, (), (key, owner, job, start, late, credit))
+BOOST_DESCRIBE_STRUCT(LevelJudged, (), (key, owner, job, start, late, credit, delivery))
 
 // A job that waits or runs, and may break a promise: more than half of the time to start has passed, or what
 // it may still take reaches beyond its deadline.
 struct LevelRisk {
   JobId job{};
-  Duration left{};  // Until it is broken; negative: it is.
+  Duration left{};    // Until it is broken; negative: it is.
+  ClaimId booking{};  // Or an open window that is not all there.
 };
 
 }  // namespace tranche::engine

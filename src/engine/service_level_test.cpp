@@ -127,10 +127,73 @@ TEST_CASE("service level: deadlines that pass are missed, and only jobs of its k
   CHECK(world.level().missed == 1);
 }
 
+TEST_CASE("service level: of a booked window, what was not there is at risk, then missed, and given back") {
+  Promised world;
+  REQUIRE(world.promise({.credit_percent = 100, .delivered_permille = 900}));
+  const Instant start = world.clock;
+  const auto at = [&](Duration since) {
+    world.clock = start + since;
+    REQUIRE(world.run(Tick{}));
+    world.schedule();
+  };
+  const auto lose = [&] {
+    REQUIRE(world.run(LoseNode{world.machine, "silent"}));
+    world.schedule();
+  };
+  const auto comes_back = [&] {
+    REQUIRE(world.run(ReportNode{world.machine, World::hello("gpu-01", 1, "H100-SXM5-80GB")}));
+    REQUIRE(world.accept(world.machine));
+    world.schedule();
+  };
+  Ask ask = gpus(1);
+  ask.isolation = Isolation::kDedicated;
+  REQUIRE(world.run(BookWindows{.ask = ask, .windows = {{start + hours(1), start + hours(11)}}}, world.ana));
+  at(hours(1));
+  CHECK(levels_at_risk(world.state, world.level(), 10).empty());
+  at(hours(2));
+  lose();
+  at(hours(2) + minutes(20));
+  const auto risks = levels_at_risk(world.state, world.level(), 10);
+  REQUIRE(risks.size() == 1);
+  CHECK(risks.front().booking == ClaimId{1});
+  CHECK(risks.front().left == minutes(40));  // An hour of the ten may be missed.
+  at(hours(2) + minutes(30));
+  comes_back();
+  CHECK(levels_at_risk(world.state, world.level(), 10).empty());
+  at(hours(4));
+  lose();
+  at(hours(6));
+  comes_back();
+  at(hours(11));
+  CHECK(world.level().missed == 1);
+  CHECK(world.level().kept == 0);
+  CHECK(world.level().delivery.permille() == 750);
+  REQUIRE(world.level().misses.size() == 1);
+  CHECK(world.level().misses.front().delivery.booking == ClaimId{1});
+  CHECK(world.credit() == units(105));  // Two and a half hours at two an hour.
+}
+
+TEST_CASE("service level: a window that was all there is kept") {
+  Promised world;
+  REQUIRE(world.promise({.credit_percent = 100, .delivered_permille = 1000}));
+  REQUIRE(world.run(
+      BookWindows{.ask = gpus(1, 500), .windows = {{world.clock + hours(1), world.clock + hours(11)}}},
+      world.ana));
+  for (int hour = 0; hour < 11; ++hour) {
+    world.clock += hours(1);
+    world.schedule();
+  }
+  CHECK(world.level().kept == 1);
+  CHECK(world.level().missed == 0);
+  CHECK(world.level().delivery.permille() == 1000);
+  CHECK(world.credit() == units(100));
+}
+
 TEST_CASE("service level: what promises nothing is refused, and only the operator promises") {
   Promised world;
   CHECK_FALSE(world.promise({}));
   CHECK_FALSE(world.promise({.start_within = minutes(5), .credit_percent = 101}));
+  CHECK_FALSE(world.promise({.delivered_permille = 1001}));
   CHECK_FALSE(world.run(SetLevel{world.key, {.start_within = minutes(5)}}, world.ana));
   REQUIRE(world.promise({.start_within = minutes(5)}));
   const std::string bytes = encode_state(world.state);

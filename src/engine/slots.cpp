@@ -5,6 +5,7 @@
 
 #include "engine/attempt.hpp"
 #include "engine/booking_limits.hpp"
+#include "engine/decide.hpp"
 #include "engine/schedule.hpp"
 
 namespace tranche::engine {
@@ -29,6 +30,11 @@ class Keeper {
       }
       visit(state_.bookings.at(edge.claim), edge.window);
     }
+    // An open window is looked after for all of its length, however far its end.
+    for (const auto& [claim, window] : calendar_.open()) {
+      const Booking& booking = state_.bookings.at(claim);
+      if (booking.windows[window].to > now_ + kHorizon) visit(booking, window);
+    }
     calendar_.wake_at(events_.empty() ? wake_ : Instant{});
     return std::move(events_);
   }
@@ -41,6 +47,7 @@ class Keeper {
     if (now_ >= window.to) return close(booking, number);
     wake(window.to);
     if (window.state == WindowState::kOpen) {
+      note_missing(booking, number);
       if (!move_away(booking, number)) hand_over(booking, window);
       return;
     }
@@ -80,7 +87,34 @@ class Keeper {
     }
   }
 
+  // What was booked and is not there: its device cannot be used, or somebody lingers on it.
+  void note_missing(const Booking& booking, std::uint32_t number) {
+    if (booking.kind == ClaimKind::kMaintenance) return;
+    const BookedWindow& window = booking.windows[number];
+    std::int64_t missing = 0;
+    for (const BookedPlace& place : window.places)
+      for (const Slice& slice : place.slices) missing += missing_of(booking, slice);
+    if (missing != window.missing_milli)
+      events_.push_back(WindowShort{booking.id, number, missing, booking.owner});
+  }
+  [[nodiscard]] std::int64_t missing_of(const Booking& booking, const Slice& slice) const {
+    const Device& device = state_.devices.at(slice.device);
+    if (!takes_work(device.state) || !takes_work(state_.nodes.at(device.node))) return slice.milli;
+    const Capacity& capacity = *state_.index.capacity;
+    if (capacity.hold(booking.id, device.id) != nullptr) return 0;
+    std::int64_t used = 0;
+    for (const LeaseId id : capacity.leases_on(device.node)) {
+      const Lease& lease = state_.leases.at(id);
+      if (lease.booking != booking.id) continue;
+      for (const Slice& own : lease.slices)
+        if (own.device == device.id) used += own.milli;
+    }
+    return std::max<std::int64_t>(slice.milli - used, 0);
+  }
+
   void close(const Booking& booking, std::uint32_t number) {
+    for (Event& judged : judge_levels(state_, booking, booking.windows[number], now_))
+      events_.push_back(std::move(judged));
     if (booking.windows[number].state == WindowState::kOpen) revoke_in(booking, "its window has closed");
     events_.push_back(WindowClosed{booking.id, number, booking.owner});
   }

@@ -62,6 +62,7 @@ void rebuild_indexes(State& state) {
       state.index.calendar->add(state, booking, window);
   rebuild_work_index(state);
   state.index.capacity = Capacity::rebuilt(state);
+  state.index.demand = Demand::rebuilt(state);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "engine/calendar.hpp"
 #include "engine/capacity.hpp"
 #include "engine/credit_note.hpp"
+#include "engine/demand.hpp"
 #include "engine/health.hpp"
 #include "engine/job.hpp"
 #include "engine/lease.hpp"
@@ -57,6 +58,7 @@ struct Indexes {
   // A memo, so decide() may use it up and put it back; what it holds follows from the state alone.
   std::unique_ptr<Capacity> capacity = std::make_unique<Capacity>();
   std::unique_ptr<Calendar> calendar = std::make_unique<Calendar>();
+  std::unique_ptr<Demand> demand = std::make_unique<Demand>();
   std::unique_ptr<WorkIndex> work = std::make_unique<WorkIndex>();  // Likewise.
 };
 

@@ -150,6 +150,14 @@ wire::Why explain(const State& state, const Actor& actor, const Job& job) {
     std::erase(why.not_the_cause, WaitReason::kBudget);
     return why;
   }
+  if (!Preparation(state, state.now).leaves_room(job) &&
+      !within_guarantee(state, tenant_of(state, job.owner), job.ask.gpu_milli())) {
+    why.reason = WaitReason::kPriority;
+    why.message =
+        "room is kept for work of higher priority that is expected before it would be done (tranche forecast "
+        "demand); a shorter --time or --preemptible helps";
+    return why;
+  }
   const policy::Unfit unfit = capacity.fleet().explain(*shape);
   std::tie(why.reason, why.message) = obstacle(unfit);
   if (unfit.fits > 0 && !barred_devices(state, state.now, job, *shape, {}).empty()) {

@@ -6,39 +6,50 @@
 namespace tranche::policy {
 namespace {
 
-constexpr std::int64_t kDriftMin = 250,
-                       kDriftMax = 4000;  // Permille: one odd hour does not run away with it.
+constexpr Seconds kHoursOfDay = 24;
+constexpr Seconds kHoursOfWeek = 7 * kHoursOfDay;
+constexpr Seconds kWeeksKept = 5;
+
+Seconds hour_of(Seconds at) {
+  return (at >= 0 ? at : at - DemandForecast::kHour + 1) / DemandForecast::kHour;
+}
 
 }  // namespace
 
-std::size_t DemandForecast::slot_of(Seconds hour_start) {
-  Seconds hour = hour_start / kHour % static_cast<Seconds>(kHoursOfWeek);
-  if (hour < 0) hour += static_cast<Seconds>(kHoursOfWeek);
-  return static_cast<std::size_t>(hour);
+void DemandForecast::observe(Seconds from, Seconds until, std::int64_t milli) {
+  if (until <= from) return;
+  const Seconds begins = hour_of(from);
+  const Seconds ends = hour_of(until - 1);
+  first_ = hours_.empty() ? begins : std::min(first_, begins);
+  last_ = hours_.empty() ? ends : std::max(last_, ends);
+  for (Seconds hour = begins; hour <= ends; ++hour) {
+    const Seconds inside = std::min(until, (hour + 1) * kHour) - std::max(from, hour * kHour);
+    hours_[hour] += milli * inside;
+  }
+  const Seconds oldest = last_ - kWeeksKept * kHoursOfWeek;
+  hours_.erase(hours_.begin(), hours_.lower_bound(oldest));
+  first_ = std::max(first_, oldest);
 }
 
-void DemandForecast::observe(Seconds hour_start, std::int64_t demand) {
-  Slot& slot = slots_[slot_of(hour_start)];
-  if (slot.seen && slot.level > 0) {
-    const std::int64_t ratio = std::clamp(demand * 1'000'000 / slot.level, kDriftMin, kDriftMax);
-    drift_permille_ = (3 * drift_permille_ + ratio) / 4;
-  }
-  slot.level = slot.seen ? (slot.level + demand * 1000) / 2 : demand * 1000;
-  slot.seen = true;
+std::int64_t DemandForecast::level(Seconds hour) const {
+  const auto found = hours_.find(hour);
+  return found == hours_.end() ? 0 : found->second / kHour;
 }
 
-std::int64_t DemandForecast::expect(Seconds hour_start) const {
-  const Slot& slot = slots_[slot_of(hour_start)];
-  if (slot.seen) return slot.level / 1000 * drift_permille_ / 1000;
-  // The same hour of another day is a better guess than nothing.
-  std::int64_t sum = 0, count = 0;
-  for (std::size_t day = 0; day < 7; ++day) {
-    const Slot& other = slots_[(slot_of(hour_start) + day * 24) % kHoursOfWeek];
-    if (!other.seen) continue;
-    sum += other.level;
-    ++count;
+std::optional<std::int64_t> DemandForecast::expect(Seconds hour_start) const {
+  const Seconds hour = hour_of(hour_start);
+  for (const Seconds period : {kHoursOfWeek, kHoursOfDay}) {
+    std::int64_t sum = 0;
+    std::int64_t weights = 0;
+    std::int64_t weight = 16;
+    for (Seconds like = hour - period; seen(like);
+         like -= period, weight = std::max<std::int64_t>(weight / 2, 1)) {
+      sum += weight * level(like);
+      weights += weight;
+    }
+    if (weights > 0) return sum / weights;
   }
-  return count == 0 ? -1 : sum / count / 1000 * drift_permille_ / 1000;
+  return std::nullopt;
 }
 
 }  // namespace tranche::policy

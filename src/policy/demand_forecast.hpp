@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How much will be asked for in the hours to come: the same hour of earlier weeks, newer weeks counting more,
-// and today's level against what was expected of it. Used to lay out partitions before the demand arrives.
-#include <array>
+// How much will be asked for in the hours to come: what was asked for in the same hour of earlier weeks,
+// newer weeks counting more; in the first week, in the same hour of earlier days.
+//
+// A sum over what was observed: the order of observations does not matter, so a restart learns the same
+// again.
 #include <cstdint>
+#include <map>
+#include <optional>
 
 #include "policy/lending_nodes.hpp"
 
@@ -12,21 +16,20 @@ namespace tranche::policy {
 class DemandForecast {
  public:
   static constexpr Seconds kHour = 3600;
-  static constexpr std::size_t kHoursOfWeek = 168;
 
-  // Demand (device-milliseconds, requests: any one unit) seen during the hour that starts at `hour_start`.
-  void observe(Seconds hour_start, std::int64_t demand);
-  // Expected demand of the hour that starts at `hour_start`; -1 when nothing like it was ever seen.
-  [[nodiscard]] std::int64_t expect(Seconds hour_start) const;
+  // Work of so much compute that was asked for at `from` and lasted until `until`.
+  void observe(Seconds from, Seconds until, std::int64_t milli);
+  // Compute expected to be in use during the hour that starts then, on average; nothing: no such hour was
+  // seen.
+  [[nodiscard]] std::optional<std::int64_t> expect(Seconds hour_start) const;
 
  private:
-  struct Slot {
-    std::int64_t level = 0;  // Thousandths, so that slow changes are not rounded away.
-    bool seen = false;
-  };
-  static std::size_t slot_of(Seconds hour_start);
-  std::array<Slot, kHoursOfWeek> slots_{};
-  std::int64_t drift_permille_ = 1000;  // Lately seen, over what was expected then.
+  [[nodiscard]] bool seen(Seconds hour) const { return !hours_.empty() && hour >= first_ && hour <= last_; }
+  [[nodiscard]] std::int64_t level(Seconds hour) const;
+
+  std::map<Seconds, std::int64_t> hours_;  // Number of the hour -> milli-seconds of compute asked for.
+  Seconds first_ = 0;                      // Hours from here to there were watched, those without work too.
+  Seconds last_ = 0;
 };
 
 }  // namespace tranche::policy

@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "base/random.hpp"
-#include "policy/demand_forecast.hpp"
 #include "policy/fair_share.hpp"
 #include "policy/forecast.hpp"
 #include "policy/queue_order.hpp"
@@ -161,18 +160,4 @@ TEST_CASE("forecast: late outcomes stretch the next P90, early ones shorten it")
   for (int i = 0; i < 100; ++i) record.resolve({100, 540}, 240);
   CHECK(record.scale({}) == doctest::Approx(0.5));
   CHECK(scaled({500, 540}, 0.5).p90 == 500);  // Never below the P50.
-}
-
-TEST_CASE("demand forecast: a weekly pattern is learned, and a general rise is followed") {
-  DemandForecast forecast;
-  CHECK(forecast.expect(0) == -1);
-  const auto pattern = [](Seconds hour) { return 100 + 50 * (hour % 24) + (hour / 24 % 7 >= 5 ? 0 : 400); };
-  Seconds hour = 0;
-  for (; hour < 168 * 3; ++hour) forecast.observe(hour * 3600, pattern(hour));
-  for (; hour < 168 * 4; ++hour) {
-    CHECK(std::abs(forecast.expect(hour * 3600) - pattern(hour)) <= pattern(hour) / 50);
-    forecast.observe(hour * 3600, pattern(hour));
-  }
-  for (int i = 0; i < 12; ++i, ++hour) forecast.observe(hour * 3600, pattern(hour) * 3 / 2);
-  CHECK(forecast.expect(hour * 3600) > pattern(hour) * 14 / 10);
 }

@@ -48,6 +48,20 @@ void Fleet::set_blocked(NodeIndex node, int device, bool blocked) {
   ++nodes_[node].version;
 }
 
+std::uint16_t Fleet::keep_slots(NodeIndex node, int device, std::uint16_t slots) {
+  std::uint16_t& used = nodes_[node].devices[static_cast<std::size_t>(device)].slots_used;
+  const auto kept = static_cast<std::uint16_t>(slots & ~used);
+  used = static_cast<std::uint16_t>(used | kept);
+  ++nodes_[node].version;
+  return kept;
+}
+
+void Fleet::unkeep_slots(NodeIndex node, int device, std::uint16_t slots) {
+  std::uint16_t& used = nodes_[node].devices[static_cast<std::size_t>(device)].slots_used;
+  used = static_cast<std::uint16_t>(used & ~slots);
+  ++nodes_[node].version;
+}
+
 bool Fleet::type_allows(const NodeSpec& spec, const Shape& shape) const {
   if (shape.filter != 0) {
     const auto& pools = filters_[shape.filter];
@@ -133,7 +147,7 @@ Placement Fleet::on_device(NodeIndex node, const Shape& shape, int device) const
     const DeviceState& state = nodes_[node].devices[static_cast<std::size_t>(device)];
     const PartitionProfile* profile = table.find(shape.profile);
     TRANCHE_CHECK(profile != nullptr);
-    placement.slot = static_cast<std::uint8_t>(table.best_start(*profile, state.slots_used).value_or(0));
+    placement.set_slot(device, table.best_start(*profile, state.slots_used).value_or(0));
   }
   return placement;
 }
@@ -158,7 +172,7 @@ std::optional<Placement> Fleet::tightest(NodeIndex node, const Shape& shape) con
     TRANCHE_CHECK(best >= 0);
     const Placement one = on_device(node, shape, best);
     placement.devices = static_cast<std::uint16_t>(placement.devices | one.devices);
-    placement.slot = one.slot;
+    placement.slots |= one.slots;
   }
   return placement;
 }
@@ -219,7 +233,7 @@ void Fleet::take(const Shape& shape, const Placement& placement) {
   int taken = 0;
   for (int i = 0; i < state.device_count; ++i) {
     if (((static_cast<unsigned>(placement.devices) >> static_cast<unsigned>(i)) & 1U) == 0) continue;
-    take_device(spec, state.devices[static_cast<std::size_t>(i)], shape, placement.slot);
+    take_device(spec, state.devices[static_cast<std::size_t>(i)], shape, placement.slot(i));
     ++taken;
   }
   TRANCHE_CHECK(taken == shape.devices);
@@ -241,7 +255,7 @@ void Fleet::release_from(NodeState& state, const Shape& shape, const Placement& 
   TRANCHE_CHECK(state.cpu_left <= spec.cpu_milli && state.memory_left <= spec.memory_mib);
   for (int i = 0; i < state.device_count; ++i) {
     if (((static_cast<unsigned>(placement.devices) >> static_cast<unsigned>(i)) & 1U) == 0) continue;
-    release_device(spec, state.devices[static_cast<std::size_t>(i)], shape, placement.slot);
+    release_device(spec, state.devices[static_cast<std::size_t>(i)], shape, placement.slot(i));
   }
   if (shape.devices > 0) --state.hosted[static_cast<std::size_t>(shape.whole() ? shape.devices : 0)];
 }

@@ -34,6 +34,9 @@ class Fleet {
   NodeIndex add_node(const NodeSpec& spec);
   void set_open(NodeIndex node, bool open);
   void set_blocked(NodeIndex node, int device, bool blocked);
+  // Slots that are free now and shall not be taken; gives those that were free. Given back by unkeep_slots().
+  std::uint16_t keep_slots(NodeIndex node, int device, std::uint16_t slots);
+  void unkeep_slots(NodeIndex node, int device, std::uint16_t slots);
 
   [[nodiscard]] std::size_t node_count() const { return nodes_.size(); }
   [[nodiscard]] const NodeState& node(NodeIndex node) const { return nodes_[node]; }

@@ -86,9 +86,9 @@ void check_never_oversold(const Fleet& fleet, const std::vector<Held>& held) {
         if (one.shape.profile != 0) {
           const Geometry table = seven_slices();
           const PartitionProfile& profile = *table.find(one.shape.profile);
-          const unsigned mine = profile.slots_at(one.placement.slot);
-          CHECK(((unsigned{profile.starts} >> one.placement.slot) & 1U) == 1);  // A legal start,
-          CHECK((slots & mine) == 0);                                           // on slots nobody has.
+          const unsigned mine = profile.slots_at(one.placement.slot(device));
+          CHECK(((unsigned{profile.starts} >> one.placement.slot(device)) & 1U) == 1);  // A legal start,
+          CHECK((slots & mine) == 0);  // on slots nobody has.
           CHECK(mine < 256);
           slots |= mine;
           vram += profile.vram_mib;

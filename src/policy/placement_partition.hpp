@@ -10,17 +10,21 @@
 
 namespace tranche::policy {
 
+// Memory slots are the low bits. This one stands for what a device has once: its set of media engines.
+constexpr std::uint16_t kOnlyMedia = 0x8000;
+
 struct PartitionProfile {
   std::int32_t profile = 0;  // The number Shape::profile names.
   std::int32_t width = 0;    // Memory slots it spans.
   std::uint16_t starts = 0;  // Bit set of legal first slots.
   std::int32_t milli = 0;    // Compute it takes, of the device's 1000.
   std::int32_t vram_mib = 0;
+  std::uint16_t also = 0;  // Marks it takes beside its slots, such as kOnlyMedia.
   auto operator<=>(const PartitionProfile&) const = default;
 
   [[nodiscard]] std::uint16_t slots_at(int start) const {
-    return static_cast<std::uint16_t>(((1U << static_cast<unsigned>(width)) - 1U)
-                                      << static_cast<unsigned>(start));
+    return static_cast<std::uint16_t>(
+        (((1U << static_cast<unsigned>(width)) - 1U) << static_cast<unsigned>(start)) | also);
   }
 };
 

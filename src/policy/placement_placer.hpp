@@ -84,6 +84,15 @@ class Placer {
     fleet_.set_blocked(node, device, blocked);
     policy_->node_changed(node);
   }
+  std::uint16_t keep_slots(NodeIndex node, int device, std::uint16_t slots) {
+    const std::uint16_t kept = fleet_.keep_slots(node, device, slots);
+    policy_->node_changed(node);
+    return kept;
+  }
+  void unkeep_slots(NodeIndex node, int device, std::uint16_t slots) {
+    fleet_.unkeep_slots(node, device, slots);
+    policy_->node_changed(node);
+  }
 
  private:
   Fleet fleet_;

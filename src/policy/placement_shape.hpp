@@ -93,8 +93,11 @@ struct NodeState {
 struct Placement {
   NodeIndex node = kNoNode;
   std::uint16_t devices = 0;  // Bit set of device positions.
-  std::uint8_t slot = 0;      // First memory slot of a partition.
+  std::uint64_t slots = 0;    // First memory slot of a partition on each of them, four bits a position.
   auto operator<=>(const Placement&) const = default;
+
+  [[nodiscard]] int slot(int device) const { return static_cast<int>(slots >> (4 * device) & 0xFU); }
+  void set_slot(int device, int start) { slots |= static_cast<std::uint64_t>(start) << (4 * device); }
 };
 
 }  // namespace tranche::policy

@@ -80,7 +80,7 @@ class ValuePolicy final : public PlacementPolicy {
       best_total = total;
       best_queue = &queue;
     }
-    if (best == nullptr) return std::nullopt;
+    if (best == nullptr) return anywhere(kinds_[kind].shape);
     return devices_of(best->ref.state, *best_queue);
   }
 
@@ -90,6 +90,19 @@ class ValuePolicy final : public PlacementPolicy {
   }
 
  private:
+  // States know compute and memory of a share as one number, the larger part of the device: a share that
+  // wants little of the one and much of the other is looked for once more, node by node, before it is told
+  // that nothing fits.
+  [[nodiscard]] std::optional<Placement> anywhere(const Shape& shape) const {
+    if (!shape.shares() || shape.vram_mib == 0) return std::nullopt;
+    NodeIndex best = kNoNode;
+    for (NodeIndex node = 0; node < fleet_.node_count(); ++node)
+      if (fleet_.fits(node, shape) &&
+          (best == kNoNode || fleet_.node(node).idle_milli() < fleet_.node(best).idle_milli()))
+        best = node;
+    return best == kNoNode ? std::nullopt : fleet_.tightest(best, shape);
+  }
+
   struct Place {
     TypeIndex type = 0;
     std::uint32_t form = 0;

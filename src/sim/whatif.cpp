@@ -30,6 +30,7 @@ class Run {
  public:
   Run(const WhatIfWorld& world, const WhatIfOptions& options)
       : world_(world), options_(options), start_(engine_.clock), tally_(world, options) {
+    prepare();
     build_fleet();
     for (const auto& job : world.jobs) tenant(job.tenant);
     for (std::size_t i = 0; i < world.jobs.size(); ++i)
@@ -52,6 +53,13 @@ class Run {
 
  private:
   std::int64_t first() const { return world_.jobs.empty() ? 0 : world_.jobs.front().submit; }
+
+  void prepare() {
+    wire::Settings settings = engine_.state.settings;
+    settings.prepare_percent = options_.prepare_percent;
+    settings.keep_ended_jobs = std::chrono::hours(24 * 365);  // What is learned is not forgotten on the way.
+    TRANCHE_CHECK(engine_.run(engine::ChangeSettings{settings}, engine_.root).has_value());
+  }
 
   void build_fleet() {
     std::uint32_t number = 0;

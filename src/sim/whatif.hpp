@@ -43,6 +43,8 @@ struct WhatIfWorld {
 
 struct WhatIfOptions {
   Sharing sharing = Sharing::kAsAsked;
+  std::uint32_t prepare_percent = 0;             // Of the demand foreseen that is kept free; see settings.
+  std::int64_t warm_up_seconds = 0;              // What is submitted before counts in no figure.
   std::int64_t wipe_seconds = 1;                 // A slice that changes hands is wiped so long.
   std::function<void(std::int64_t)> progress{};  // Jobs ended so far.
 };
@@ -70,9 +72,12 @@ struct WhatIfReport {
   WhatIfWaits waits{};
   std::map<std::string, WhatIfWaits> by_tenant{};
   std::map<std::string, WhatIfWaits> by_kind{};
+  // Of jobs that were submitted in the three hours of the day in which most work is handed in.
+  WhatIfWaits peak{};
+  std::map<std::string, WhatIfWaits> peak_by_kind{};
 };
 
 [[nodiscard]] WhatIfReport what_if(const WhatIfWorld& world, const WhatIfOptions& options);
-[[nodiscard]] std::string what_if_json(const WhatIfReport& report, Sharing sharing);
+[[nodiscard]] std::string what_if_json(const WhatIfReport& report, const WhatIfOptions& options);
 
 }  // namespace tranche::sim

@@ -28,6 +28,10 @@ void write_waits(JsonText& json, const WhatIfWaits& waits) {
   json.field("max_wait_seconds", waits.max_seconds);
 }
 
+std::int64_t hour_of_day(const WhatIfJob& job) {
+  return job.submit / 3600 % 24;
+}
+
 void write_group(JsonText& json, std::string_view name, const std::map<std::string, WhatIfWaits>& group) {
   json.key(name);
   json.open('{');
@@ -102,25 +106,51 @@ WhatIfReport WhatIfTally::report() const {
   const double fleet_hours = out.devices * static_cast<double>(out.makespan_seconds) / 3600.0;
   if (out.work_device_hours > 0) out.fleet_hours_per_work_hour = fleet_hours / out.work_device_hours;
 
-  std::vector<std::int64_t> all;
-  std::map<std::string, std::vector<std::int64_t>> tenants, kinds;
+  const std::set<std::int64_t> peak_hours = busiest_hours();
+  std::vector<std::int64_t> all, peak;
+  std::map<std::string, std::vector<std::int64_t>> tenants, kinds, peak_kinds;
   for (std::size_t i = 0; i < waits_.size(); ++i) {
-    if (waits_[i] < 0) continue;
+    const WhatIfJob& job = world_.jobs[i];
+    if (waits_[i] < 0 || !is_counted(job)) continue;
+    const std::string kind(wire::name_of(job.ask.kind));
     all.push_back(waits_[i]);
-    tenants[world_.jobs[i].tenant].push_back(waits_[i]);
-    kinds[std::string(wire::name_of(world_.jobs[i].ask.kind))].push_back(waits_[i]);
+    tenants[job.tenant].push_back(waits_[i]);
+    kinds[kind].push_back(waits_[i]);
+    if (!peak_hours.contains(hour_of_day(job))) continue;
+    peak.push_back(waits_[i]);
+    peak_kinds[kind].push_back(waits_[i]);
   }
   out.waits = waits_of(std::move(all));
+  out.peak = waits_of(std::move(peak));
   for (auto& [name, waits] : tenants) out.by_tenant[name] = waits_of(std::move(waits));
   for (auto& [name, waits] : kinds) out.by_kind[name] = waits_of(std::move(waits));
+  for (auto& [name, waits] : peak_kinds) out.peak_by_kind[name] = waits_of(std::move(waits));
   return out;
 }
 
-std::string what_if_json(const WhatIfReport& report, Sharing sharing) {
+bool WhatIfTally::is_counted(const WhatIfJob& job) const {
+  return job.submit >= window_from_ + options_.warm_up_seconds;
+}
+
+std::set<std::int64_t> WhatIfTally::busiest_hours() const {
+  constexpr std::size_t kPeakHours = 3;
+  std::map<std::int64_t, std::int64_t> work;
+  for (const WhatIfJob& job : world_.jobs)
+    if (is_counted(job)) work[hour_of_day(job)] += job.ask.gpu_milli() * job.duration;
+  std::vector<std::pair<std::int64_t, std::int64_t>> most;
+  for (const auto& [hour, amount] : work) most.emplace_back(-amount, hour);
+  std::sort(most.begin(), most.end());
+  std::set<std::int64_t> hours;
+  for (std::size_t i = 0; i < std::min(kPeakHours, most.size()); ++i) hours.insert(most[i].second);
+  return hours;
+}
+
+std::string what_if_json(const WhatIfReport& report, const WhatIfOptions& options) {
   JsonText json;
   json.open('{');
   json.field("simulated", true);
-  json.field("sharing", sharing == Sharing::kDedicated ? "dedicated" : "as-asked");
+  json.field("sharing", options.sharing == Sharing::kDedicated ? "dedicated" : "as-asked");
+  json.field("prepare_percent", options.prepare_percent);
   json.field("jobs", report.jobs);
   json.field("refused", report.refused);
   json.field("unfinished", report.unfinished);
@@ -135,6 +165,11 @@ std::string what_if_json(const WhatIfReport& report, Sharing sharing) {
   write_waits(json, report.waits);
   write_group(json, "by_tenant", report.by_tenant);
   write_group(json, "by_kind", report.by_kind);
+  json.key("peak");
+  json.open('{');
+  write_waits(json, report.peak);
+  write_group(json, "by_kind", report.peak_by_kind);
+  json.close('}');
   json.close('}');
   return json.text();
 }

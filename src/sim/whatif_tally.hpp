@@ -2,6 +2,7 @@
 #pragma once
 // The sums of a what-if: device time held and at work, and how long everybody waited.
 #include <map>
+#include <set>
 #include <vector>
 
 #include "engine/lease.hpp"
@@ -29,6 +30,8 @@ class WhatIfTally {
     std::int64_t from = 0;
     std::int64_t until = 0;
   };
+  [[nodiscard]] bool is_counted(const WhatIfJob& job) const;   // Not of the warm-up.
+  [[nodiscard]] std::set<std::int64_t> busiest_hours() const;  // Of the day.
   [[nodiscard]] std::int64_t inside_window(const Held& held) const;
 
   const WhatIfWorld& world_;

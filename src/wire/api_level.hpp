@@ -24,10 +24,12 @@ struct LevelSpec {
   bool keep_deadlines = false;
   std::uint32_t target_permille = 990;
   std::uint32_t credit_percent = 0;
+  std::uint32_t delivered_permille = 0;
 };
-BOOST_DESCRIBE_STRUCT(LevelSpec,
-                      (),
-                      (name, party, kinds, start_within, keep_deadlines, target_permille, credit_percent))
+BOOST_DESCRIBE_STRUCT(
+    LevelSpec,
+    (),
+    (name, party, kinds, start_within, keep_deadlines, target_permille, credit_percent, delivered_permille))
 template <>
 struct Fields<LevelSpec> {
   static constexpr std::array<std::string_view, 2> kRequired{"name", "party"};
@@ -37,22 +39,26 @@ struct Fields<LevelSpec> {
       FieldDoc{"start_within", "of the submission"},
       FieldDoc{"keep_deadlines", "jobs with a deadline end by it"},
       FieldDoc{"target_permille", "so many of a thousand jobs keep it"},
-      FieldDoc{"credit_percent", "of what a job cost, given back when it was not kept for it"}};
+      FieldDoc{"credit_percent", "of what a job cost, given back when it was not kept for it"},
+      FieldDoc{"delivered_permille", "of what is booked, so much is really there; zero: not promised"}};
 };
 
 struct LevelMissView {
   JobId job{};
   Instant at{};
   Duration late{};
-  std::string what{};  // start, deadline
+  std::string what{};  // start, deadline, delivery
+  std::optional<ClaimId> booking{};
+  std::optional<std::uint32_t> delivered_permille{};  // Of that booking's window.
 };
-BOOST_DESCRIBE_STRUCT(LevelMissView, (), (job, at, late, what))
+BOOST_DESCRIBE_STRUCT(LevelMissView, (), (job, at, late, what, booking, delivered_permille))
 
 struct LevelRiskView {
   JobId job{};
   Duration left{};  // Until it is broken; negative: it is.
+  std::optional<ClaimId> booking{};
 };
-BOOST_DESCRIBE_STRUCT(LevelRiskView, (), (job, left))
+BOOST_DESCRIBE_STRUCT(LevelRiskView, (), (job, left, booking))
 
 struct LevelView {
   std::string name{};
@@ -68,6 +74,8 @@ struct LevelView {
   Money credited{};
   std::vector<LevelMissView> misses{};
   std::vector<LevelRiskView> at_risk{};
+  std::uint32_t delivered_permille = 0;                   // Promised; zero: it is not.
+  std::optional<std::uint32_t> was_delivered_permille{};  // Over all windows of this month.
 };
 BOOST_DESCRIBE_STRUCT(LevelView,
                       (),
@@ -83,7 +91,9 @@ BOOST_DESCRIBE_STRUCT(LevelView,
                        attained_permille,
                        credited,
                        misses,
-                       at_risk))
+                       at_risk,
+                       delivered_permille,
+                       was_delivered_permille))
 
 struct LevelList {
   std::vector<LevelView> items{};

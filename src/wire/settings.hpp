@@ -26,11 +26,19 @@ struct Settings {
   Duration remember_requests = std::chrono::hours(24);  // Idempotency keys.
   Duration keep_ended_jobs = std::chrono::hours(24 * 30);
   Duration hold_ahead = std::chrono::hours(1);  // How much of a running lease's future is set aside.
+  // Of the demand foreseen, so much is kept free of work that goes after it and would not be gone; zero:
+  // nothing is.
+  std::uint32_t prepare_percent = 0;
   bool operator==(const Settings&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(
-    Settings,
-    (),
-    (on_demand_gpu_hour, currency, reference_vram_bytes, remember_requests, keep_ended_jobs, hold_ahead))
+BOOST_DESCRIBE_STRUCT(Settings,
+                      (),
+                      (on_demand_gpu_hour,
+                       currency,
+                       reference_vram_bytes,
+                       remember_requests,
+                       keep_ended_jobs,
+                       hold_ahead,
+                       prepare_percent))
 
 }  // namespace tranche::wire

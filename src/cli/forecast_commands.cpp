@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// forecast: what the hours to come will ask for.
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/commands.hpp"
+#include "cli/human.hpp"
+#include "wire/api_forecast.hpp"
+
+namespace tranche::cli {
+namespace {
+
+std::string devices_text(std::int64_t milli) {
+  return std::to_string(milli / 1000) + "." + std::to_string(milli % 1000 / 100);
+}
+
+// The largest, by name; the rest is in the JSON.
+std::string mostly(const wire::HourDemand& hour) {
+  std::vector<wire::ClassDemand> classes = hour.classes;
+  std::sort(
+      classes.begin(), classes.end(), [](const auto& a, const auto& b) { return a.gpu_milli > b.gpu_milli; });
+  std::string out;
+  for (std::size_t i = 0; i < std::min<std::size_t>(classes.size(), 3); ++i)
+    out += (i == 0 ? "" : ", ") + classes[i].party + " " + std::string(wire::name_of(classes[i].kind)) + " " +
+           devices_text(classes[i].gpu_milli);
+  return out.empty() ? "-" : out;
+}
+
+Table table_of(const wire::DemandView& view) {
+  Table table({{"HOUR"}, {"DEVICES EXPECTED", Align::kRight}, {"OF THE FLEET", Align::kRight}, {"MOSTLY"}});
+  for (const wire::HourDemand& hour : view.hours) {
+    const std::int64_t percent =
+        view.capacity_gpu_milli == 0 ? 0 : hour.gpu_milli * 100 / view.capacity_gpu_milli;
+    table.add({local_time_text(hour.from),
+               devices_text(hour.gpu_milli),
+               std::to_string(percent) + "%",
+               mostly(hour)});
+  }
+  return table;
+}
+
+}  // namespace
+
+void add_forecast_commands(CLI::App& root, Program& program) {
+  CLI::App& group =
+      add_group(root, {"forecast", "What the hours to come will ask for", "tranche forecast demand"});
+  CLI::App& command =
+      add_command(group,
+                  {"demand",
+                   "Devices expected to be wanted, hour by hour, from the same hours of earlier weeks",
+                   "tranche forecast demand\ntranche forecast demand --hours 168 -o json"});
+  const auto hours = std::make_shared<int>(24);
+  command.add_option("--hours", *hours, "So many hours ahead")
+      ->type_name("HOURS")
+      ->check(CLI::Range(1, 168))
+      ->capture_default_str();
+  command.callback([hours, &program] {
+    Session& session = program.session();
+    const auto answer = session.get<wire::DemandView>("/v1/forecast/demand?hours=" + std::to_string(*hours));
+    session.print(answer.body, {.table = [&] { return table_of(answer.value); }});
+    if (answer.value.prepare_percent == 0) {
+      session.say("shown only; to keep room for it: tranche settings set --prepare 100");
+    } else {
+      session.say("room is kept for " + std::to_string(answer.value.prepare_percent) +
+                  " % of what work of higher priority will want");
+    }
+  });
+}
+
+}  // namespace tranche::cli

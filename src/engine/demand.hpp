@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What was asked for, by whom and when, and what is to be expected of the hours to come.
+//
+// A memo like Capacity: it follows from the leases that the state keeps, and is outside its hash.
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/time.hpp"
+#include "engine/job.hpp"
+#include "engine/lease.hpp"
+#include "policy/demand_forecast.hpp"
+
+namespace tranche::engine {
+
+struct State;
+
+struct DemandClass {
+  std::uint8_t priority = 0;
+  PartyId tenant{};
+  wire::WorkloadKind kind{};
+  auto operator<=>(const DemandClass&) const = default;
+};
+
+class Demand {
+ public:
+  static std::unique_ptr<Demand> rebuilt(const State&);
+
+  void ended(const Lease&, const Job&);
+  // Milli-devices that work above this priority is expected to want in the hour that starts then, on average.
+  [[nodiscard]] std::int64_t expected_above(std::uint8_t priority, Instant hour) const;
+  [[nodiscard]] std::int64_t expected(const DemandClass&, Instant hour) const;
+  // How long such work has run on average; zero: none has ended yet.
+  [[nodiscard]] Duration usual_run(const DemandClass&) const;
+
+  struct History {
+    policy::DemandForecast forecast{};
+    std::int64_t runs = 0;
+    std::int64_t seconds = 0;
+  };
+  [[nodiscard]] const std::map<DemandClass, History>& classes() const { return classes_; }
+
+ private:
+  std::map<DemandClass, History> classes_;
+};
+
+[[nodiscard]] Instant hour_start(Instant at);
+
+// Whether work may start now without taking what is expected to be wanted by work that goes first. Of one
+// pass.
+class Preparation {
+ public:
+  Preparation(const State& state, Instant now);
+  [[nodiscard]] bool on() const;
+  [[nodiscard]] bool leaves_room(const Job&);
+  void started(const Job&);
+  [[nodiscard]] Instant look_again() const;  // The next hour is judged anew.
+
+ private:
+  static constexpr std::size_t kHours = 12;
+  struct Hours {
+    std::array<std::int64_t, kHours>
+        room{};  // For work of the priority and below, that would still be there.
+  };
+  [[nodiscard]] Hours& hours_of(std::uint8_t priority);
+  [[nodiscard]] Instant stays_until(const Job&, Instant since) const;
+  [[nodiscard]] std::size_t hours_until(Instant until) const;
+  void take(Hours& hours, std::int64_t milli, Instant until) const;
+
+  const State& state_;
+  Instant now_;
+  std::map<std::uint8_t, Hours> by_priority_;
+};
+
+}  // namespace tranche::engine
