@@ -179,6 +179,7 @@ void apply(State& state, const Envelope&, const DeviceOrdered& event) {
   record.task = event.task;
   record.level = event.level;
   record.tries = event.tries;
+  if (event.lease != LeaseId{}) record.left_by = event.lease;
   state.health.next_order = std::max(state.health.next_order, event.order + 1);
 }
 
@@ -211,7 +212,13 @@ void apply(State& state, const Envelope& envelope, const DeviceStateChanged& eve
                       event.after == DeviceState::kLost;
   if (served) device.record.when_idle = WhenIdle::kNothing;
   if (event.after == DeviceState::kHealthy) device.record.dedicated_only = false;
+  device.record.kept_for = {};
+  const bool watched = event.after == DeviceState::kProbation;
+  if (watched && device.record.watched_since == Instant{}) device.record.watched_since = envelope.at;
+  if (!watched && !(event.after == DeviceState::kScrubbing && event.probation))
+    device.record.watched_since = {};
   state.index.capacity->refresh_device(state, device);
+  if (event.after != DeviceState::kScrubbing) device.record.left_by = {};
 }
 
 void note_signal(State& state, const HealthSignalled& event) {
