@@ -201,17 +201,16 @@ TEST_CASE("handover: probation goes on from where it began, however often the de
   const NodeId node = world.node("gpu-01", 1);
   const DeviceId id = world.state.nodes.at(node).devices.front();
   const Device& device = world.state.devices.at(id);
-  REQUIRE(world.run(NoteHealth{
-      .node = node,
-      .signal = {.uuid = device.facts.uuid, .source = "telemetry", .code = 1, .at = world.clock}}));
-  for (int i = 0; i < 3 && device.state != DeviceState::kProbation; ++i) {
-    if (device.state == DeviceState::kQuarantined || device.state == DeviceState::kInRepair) {
-      const std::uint64_t repair = world.state.repairs.rbegin()->first;
-      REQUIRE(world.run(ChangeRepair{.id = repair, .to = RepairState::kReturned}, world.root));
-    }
-    REQUIRE(world.accept(node));
-  }
-  if (device.state != DeviceState::kProbation) return;  // The table says otherwise; nothing to watch.
+  REQUIRE(world.run(NoteHealth{.node = node,
+                               .signal = {.uuid = device.facts.uuid,
+                                          .source = "ecc",
+                                          .code = wire::kEccUncorrected,
+                                          .value = 1,
+                                          .at = world.clock}}));
+  REQUIRE(device.state == DeviceState::kResetting);
+  REQUIRE(world.accept(node));
+  REQUIRE(world.accept(node));
+  REQUIRE(device.state == DeviceState::kProbation);
   const Instant began = device.record.watched_since;
   Ask yielding = gpus(1);
   yielding.preemptible = true;

@@ -210,7 +210,8 @@ void apply(State& state, const Envelope& envelope, const DeviceStateChanged& eve
   device.record.probation = event.probation;
   const bool served = event.after == DeviceState::kScrubbing || event.after == DeviceState::kQuarantined ||
                       event.after == DeviceState::kLost;
-  if (served) device.record.when_idle = WhenIdle::kNothing;
+  // What came up while it was being wiped waits until it is back.
+  if (served && event.before != event.after) device.record.when_idle = WhenIdle::kNothing;
   if (event.after == DeviceState::kHealthy) device.record.dedicated_only = false;
   device.record.kept_for = {};
   const bool watched = event.after == DeviceState::kProbation;
