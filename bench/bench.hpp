@@ -50,7 +50,10 @@ Suite engine_suite();
 Suite schedule_suite();
 Suite forecast_suite();
 Suite health_suite();
-std::vector<Row> health_table_rows();  // Part of health_suite().
+std::vector<Row> health_table_rows();  // Parts of health_suite().
+std::vector<Row> handover_rows();
+std::vector<Row> fleet_month_rows();
+std::vector<Row> health_path_rows();
 Suite journal_suite();
 Suite ledger_suite();
 Suite market_suite();

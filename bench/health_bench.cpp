@@ -88,18 +88,27 @@ std::vector<Row> run_on_device() {
 
 std::vector<Row> run() {
   std::vector<Row> rows;
-  if (wanted("table")) rows = health_table_rows();
-  if (!wanted("device")) return rows;
-  for (Row& row : run_on_device()) rows.push_back(std::move(row));
+  const auto part = [&](const char* name, auto measure) {
+    if (!wanted(name)) return;
+    for (Row& row : measure()) rows.push_back(std::move(row));
+  };
+  part("table", health_table_rows);
+  part("device", run_on_device);
+  part("handover", handover_rows);
+  part("path", health_path_rows);
+  part("month", fleet_month_rows);
   return rows;
 }
 
 }  // namespace
 
 Suite health_suite() {
-  return {.name = "health",
-          .about = "the signal table through the engine; tests and wiping on a real OpenCL device",
-          .run = run};
+  return {
+      .name = "health",
+      .about =
+          "the signal table, hand-overs and a simulated month through the engine; from a fault to everybody "
+          "who must know; tests and wiping on a real OpenCL device",
+      .run = run};
 }
 
 }  // namespace tranche::bench

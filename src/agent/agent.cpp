@@ -253,6 +253,7 @@ void Agent::check_time() {
     jobs_.at(lease).folder.forget();
     jobs_.erase(lease);
   }
+  tell_signals(now);
   if (welcomed_ && now >= beat_next_) beat();
   if (now >= sync_next_) {
     spool_.sync();
@@ -263,7 +264,7 @@ void Agent::check_time() {
 int Agent::wait_milliseconds() const {
   const BootTime now = boot_time();
   BootTime next = now + nanoseconds(std::chrono::seconds(2));
-  if (welcomed_) next = std::min(next, beat_next_);
+  if (welcomed_) next = std::min({next, beat_next_, signals_next_});
   if (const auto expiry = table_.next_expiry()) next = std::min(next, *expiry);
   for (const auto& [lease, job] : jobs_) {
     if (job.simulated_end != 0 && phase_of(job.folder.page()) != JobPhase::kPaused)

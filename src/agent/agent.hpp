@@ -117,6 +117,7 @@ class Agent {
   // agent_devices.cpp: devices outside of any lease.
   void take_order(const wire::DeviceOrder& order);
   void send_order_answers();
+  void tell_signals(BootTime now);
 
   // agent_leases.cpp: what is done.
   void take_grant(wire::LeaseGrant grant);
@@ -145,6 +146,8 @@ class Agent {
   void image_found(LeaseId lease, SandboxPlan plan, const Result<Image, std::string>& found);
   void begin_scrub(Job& job);
   void scrubbed(LeaseId lease, std::size_t slice, const wire::ScrubReceipt& receipt);
+  void wipe_device(const wire::DeviceOrder& order, const wire::DeviceFacts& device, std::uint32_t physical);
+  void wiped(const wire::DeviceOrder& order, std::uint32_t physical, const wire::ScrubReceipt& receipt);
   [[nodiscard]] LeaseId wiped_after_expiry(const std::string& uuid) const;
   void launch(Job& job, const SandboxPlan& plan);
   void fetch_then_launch(Job& job, SandboxPlan plan);
@@ -174,6 +177,7 @@ class Agent {
   std::set<VolumeId> volume_work_;  // Ordered, and not done yet.
   std::unique_ptr<Sessions> sessions_;
   std::unique_ptr<DeviceOrders> orders_;
+  std::set<std::uint64_t> wipes_;  // Orders that are under way.
   LeaseTable table_;
   Spool spool_;
   std::map<LeaseId, Job> jobs_;
@@ -193,6 +197,7 @@ class Agent {
   Duration heartbeat_ = std::chrono::seconds(5);
   Duration lease_ = std::chrono::seconds(30);
   BootTime beat_next_ = 0;
+  BootTime signals_next_ = 0;
   BootTime sync_next_ = 0;
   Instant last_beat_{};
   std::string renewal_key_;

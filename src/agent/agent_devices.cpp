@@ -18,6 +18,8 @@ void Agent::take_order(const wire::DeviceOrder& order) {
     const auto reset = found->port->reset(order.uuid);
     outcome.done = reset.has_value();
     if (!reset) outcome.message = reset.error();
+  } else if (order.task == wire::DeviceTask::kWipe) {
+    return wipe_device(order, found->facts, static_cast<std::uint32_t>(found - devices_.begin()));
   } else if (options_.simulated) {
     outcome.done = true;
     receipts.acceptances.push_back({.device = order.device,
@@ -39,6 +41,14 @@ void Agent::take_order(const wire::DeviceOrder& order) {
   }
   receipts.outcomes.push_back(std::move(outcome));
   send_surely(receipts);
+}
+
+// Between heartbeats too: nobody new may be placed on a device that has just failed.
+void Agent::tell_signals(BootTime now) {
+  if (!welcomed_ || now < signals_next_) return;
+  signals_next_ = now + nanoseconds(std::min<Duration>(heartbeat_, std::chrono::milliseconds(500)));
+  for (const auto& port : ports_)
+    for (const wire::HealthSignal& signal : port->signals()) send_surely(signal);
 }
 
 void Agent::send_order_answers() {

@@ -192,10 +192,8 @@ void Agent::beat() {
     beat.cpu_milli = static_cast<std::uint16_t>((all - idle - cpu_busy_) * 1000 / (all - cpu_all_));
   cpu_busy_ = all - idle;
   cpu_all_ = all;
-  for (const auto& port : ports_) {
+  for (const auto& port : ports_)
     for (wire::DeviceSample& sample : port->sample()) beat.devices.push_back(std::move(sample));
-    for (const wire::HealthSignal& signal : port->signals()) send_surely(signal);
-  }
   beat.slices = slice_samples();
   const BootTime now = boot_time();
   table_.heartbeat_sent(beat.at, now);

@@ -44,6 +44,50 @@ void Agent::scrubbed(LeaseId lease, std::size_t slice, const wire::ScrubReceipt&
   if (--job->wiping == 0) conclude(*job);
 }
 
+// What a tenant of the whole device left. Its processes are gone, or it would not have been told as ended.
+void Agent::wipe_device(const wire::DeviceOrder& order,
+                        const wire::DeviceFacts& device,
+                        std::uint32_t physical) {
+  if (!wipes_.insert(order.order).second) return;  // Told again after a break of the link.
+  wire::ScrubReceipt receipt{
+      .device = order.device, .lease = order.lease, .tenant = order.tenant, .at = wall_time()};
+  receipt.scratch_wiped = true;  // Before anything of the lease is forgotten.
+  if (const Job* job = job_of(order.lease)) {
+    receipt.processes_ended = job->folder.page().processes_ended;
+    receipt.scratch_wiped = job->folder.page().scratch_wiped != 0;
+  }
+  if (options_.simulated) {
+    receipt.zeroed = receipt.verified = device.vram;
+    receipt.method = "SIMULATED";
+  } else if (!scrubber_) {
+    receipt.method = "none: this node cannot wipe device memory";
+  } else {
+    chores_->add("wipe " + device.uuid, [this, order, device, physical, receipt]() mutable {
+      scrubber_->scrub(device, device.vram, receipt);
+      return Chores::After([this, order, physical, receipt] { wiped(order, physical, receipt); });
+    });
+    return;
+  }
+  wiped(order, physical, receipt);
+}
+
+void Agent::wiped(const wire::DeviceOrder& order, std::uint32_t physical, const wire::ScrubReceipt& receipt) {
+  wipes_.erase(order.order);
+  if (wire::is_clean(receipt) && guard_ && home_->has_guard()) {
+    try {
+      guard_->scrubbed(physical);
+    } catch (const std::exception& error) { options_.log(error.what()); }
+  }
+  wire::Receipts receipts;
+  receipts.scrubs.push_back(receipt);
+  receipts.outcomes.push_back({.order = order.order,
+                               .device = order.device,
+                               .task = order.task,
+                               .done = wire::is_clean(receipt),
+                               .message = wire::is_clean(receipt) ? "" : receipt.method});
+  send_surely(receipts);
+}
+
 // A lease that ran out while its slices were being wiped: the server may have given them to somebody else by
 // now, and he must wait.
 LeaseId Agent::wiped_after_expiry(const std::string& uuid) const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/identity.hpp"
@@ -87,6 +88,10 @@ class TestServer {
   [[nodiscard]] std::vector<wire::AgentFrame> frames() const {
     const std::lock_guard lock(mutex_);
     return frames_;
+  }
+  [[nodiscard]] std::vector<wire::AgentFrame> take_frames() {  // And forgets them.
+    const std::lock_guard lock(mutex_);
+    return std::exchange(frames_, {});
   }
   void forget() {
     const std::lock_guard lock(mutex_);

@@ -45,6 +45,7 @@ struct Needed {
   Action operator()(const engine::JobRequeued&) const { return Action::kViewJob; }
   Action operator()(const engine::JobStopRequested&) const { return Action::kViewJob; }
   Action operator()(const engine::DeviceOrdered&) const { return Action::kManageCapacity; }
+  Action operator()(const engine::DevicesLeft&) const { return Action::kManageCapacity; }
   Action operator()(const engine::DeviceMarked&) const { return Action::kManageCapacity; }
   Action operator()(const engine::RepairOpened&) const { return Action::kManageCapacity; }
   Action operator()(const engine::RepairChanged&) const { return Action::kManageCapacity; }

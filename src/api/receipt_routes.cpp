@@ -59,11 +59,24 @@ void add_tests(const FoundRecord& record, const engine::Lease& lease, wire::Leas
   }
 }
 
+// Why there is no wipe at the end of a lease: none was due, or it comes before anybody else gets the device.
+std::string hand_over_of(const State& state, const engine::Lease& lease) {
+  if (!lease.left || lease.scrubbed) return {};
+  if (lease.kept) return "the next job of the same tenant had its devices: nothing was wiped in between";
+  for (const engine::Slice& slice : lease.slices) {
+    const engine::Device& device = state.devices.at(slice.device);
+    if (device.record.left_by == lease.id && device.state == wire::DeviceState::kScrubbing) return {};
+  }
+  return lease.receipts.empty() ? "its device was taken out of service: wiped before anybody else gets it"
+                                : "";
+}
+
 // Complete: every slice has its test, and after the end its wipe.
 bool is_proven(const engine::Lease& lease, const wire::LeaseReceipts& receipts) {
   if (receipts.simulated || lease.slices.empty()) return true;
   const std::size_t wanted = lease.slices.size();
-  return receipts.acceptances.size() >= wanted && (lease.live() || receipts.scrubs.size() >= wanted);
+  const bool wiped = lease.live() || receipts.scrubs.size() >= wanted || !receipts.hand_over.empty();
+  return receipts.acceptances.size() >= wanted && wiped;
 }
 
 void job_receipts(Api& api, Call call) {
@@ -81,6 +94,7 @@ void job_receipts(Api& api, Call call) {
         add_tests(read_back(api.loop().store(), sequence), lease, receipts);
       for (const std::uint64_t sequence : lease.receipts)
         add_receipts(read_back(api.loop().store(), sequence), lease, receipts);
+      receipts.hand_over = hand_over_of(state, lease);
       out.verified = out.verified && is_proven(lease, receipts);
       out.leases.push_back(std::move(receipts));
     }

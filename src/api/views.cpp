@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/views.hpp"
 
+#include "api/interruptions.hpp"
 #include "api/progress_view.hpp"
 #include "engine/device_life.hpp"
 #include "engine/why.hpp"
@@ -142,6 +143,7 @@ wire::JobDetail detail_of(const engine::State& state, const engine::Job& job) {
     const auto meter = state.meters.find(id);
     if (meter != state.meters.end()) detail.held.micros += meter->second.held.micros;
   }
+  detail.interruptions = interruptions_of(state, job);
   return detail;
 }
 

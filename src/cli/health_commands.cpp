@@ -287,7 +287,11 @@ void add_receipts(CLI::App& root, Program& program) {
         {.table = [&] { return receipts_table(answer.value); },
          .text =
              [&] {
-               return receipts_table(answer.value).text() +
+               std::string notes;
+               for (const wire::LeaseReceipts& lease : answer.value.leases)
+                 if (!lease.hand_over.empty())
+                   notes += "\n" + text(lease.lease) + ": " + lease.hand_over + "\n";
+               return receipts_table(answer.value).text() + notes +
                       (answer.value.verified
                            ? "\nevery proof was read back from the journal; the whole chain: tranche "
                              "audit verify\n"

@@ -132,6 +132,18 @@ void append_progress(const wire::ProgressView& progress,
     line("", "and " + std::to_string(progress.failures.size() - kShown) + " more");
 }
 
+// What cut attempts short, and whose doing it was.
+template <class Line>
+void append_interruptions(const wire::JobDetail& detail, const Line& line) {
+  for (const wire::Interruption& one : detail.interruptions) {
+    std::string words = local_time_text(one.at) + " by " + one.whose + ": " +
+                        (one.message.empty() ? std::string(wire::name_of(one.reason)) : one.message) +
+                        " (attempt " + std::to_string(one.attempt) + " on " + one.node;
+    if (one.fault != Instant{}) words += ", not charged since " + local_time_text(one.fault);
+    line("interrupted", words + ")");
+  }
+}
+
 }  // namespace
 
 std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
@@ -183,6 +195,7 @@ std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
   line("waits for", after);
   if (detail.progress) append_progress(*detail.progress, job.progress, detail.ask.labels, line);
   if (detail.attempts > 1) line("attempts", std::to_string(detail.attempts));
+  append_interruptions(detail, line);
   for (const wire::LeaseView& lease : detail.leases) {
     std::string where = (lease.simulated ? "SIMULATED node " : "node ") + lease.node;
     for (const wire::SliceView& slice : lease.slices)
@@ -190,7 +203,8 @@ std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
                " GPU " + text(slice.vram);
     line(lease.rank == 0 ? "runs on" : "", where + " (" + std::string(wire::name_of(lease.state)) + ")");
     for (const wire::SliceView& slice : lease.slices)
-      if (slice.state != wire::DeviceState::kHealthy) line("device", slice.health);
+      if (slice.state != wire::DeviceState::kHealthy && !wire::is_over(lease.state))
+        line("device", slice.health);
     if (lease.device_nanoseconds > 0) line("device time", text(Duration{lease.device_nanoseconds / 1000}));
   }
   return out;

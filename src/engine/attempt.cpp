@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/device_life.hpp"
+#include "engine/handover.hpp"
 #include "engine/lease_meter.hpp"
 #include "wire/job_spec.hpp"
 
@@ -21,6 +22,11 @@ Duration backoff(Duration first, std::uint32_t times) {
   Duration wait = first;
   for (std::uint32_t i = 0; i < times && wait < kBackoffMax; ++i) wait *= 2;
   return std::min(wait, kBackoffMax);
+}
+
+// A device that failed is out of service by now: the first time there is nothing to wait for.
+Duration fault_pause(EndReason reason, std::uint32_t faults) {
+  return reason == EndReason::kDeviceFault && faults == 0 ? Duration{} : backoff(kFaultBackoff, faults);
 }
 
 bool goes_on(EndReason reason) {
@@ -71,7 +77,7 @@ Event outcome(const State& state, const Envelope& envelope, const Job& job, cons
   if (verdict.reason == EndReason::kSpendLimit) return ended(JobState::kFailed, verdict.reason);
   if (goes_on(verdict.reason)) return again(Duration{});
   if (is_platform_fault(verdict.reason) && job.faults + 1 < kFaultsMax)
-    return again(backoff(kFaultBackoff, job.faults));
+    return again(fault_pause(verdict.reason, job.faults));
   if (!is_platform_fault(verdict.reason) && job.attempts <= job.ask.retries)
     return again(backoff(job.ask.retry_backoff, job.attempts - 1));
   return ended(JobState::kFailed, verdict.reason);
@@ -110,6 +116,7 @@ Events lease_over(const State& state,
   Events events{LeaseReported{lease.node, link_sequence, report, lease.owner}};
   append_meter_end(state, envelope.at, lease, report, events);
   append_left(state, lease, events);
+  append_handover(state, envelope, lease, report.state, events);
   const Job* job = state.job(lease.job);
   if (job == nullptr || is_over(job->state)) return events;
   const bool clean = report.reason == EndReason::kExited && report.exit_code == 0 && report.exit_signal == 0;

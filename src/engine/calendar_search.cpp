@@ -169,7 +169,7 @@ class Search {
   [[nodiscard]] bool fits_empty(const Device& device) const {
     const policy::NodeSpec spec = capacity_.fleet().spec(capacity_.group_of(device.id));
     const policy::DeviceState empty{.vram_left_mib = spec.vram_mib};
-    return takes_work(device.state) && capacity_.fleet().device_fits(spec, empty, *shape_);
+    return is_in_service(device.state) && capacity_.fleet().device_fits(spec, empty, *shape_);
   }
 
   struct GroupPlace {

@@ -191,6 +191,9 @@ void Capacity::refresh_device(const State& state, const Device& device) {
   restricted_.erase(device.id);
   if (takes_work(device.state) && (probation || device.record.dedicated_only))
     restricted_[device.id] = {probation, device.record.dedicated_only};
+  if (device.state != DeviceState::kScrubbing) promising_.erase(device.record.left_by);
+  kept_.erase(device.id);
+  if (takes_work(device.state) && device.record.kept_for != PartyId{}) kept_.insert(device.id);
   changed();
 }
 
@@ -203,6 +206,18 @@ void Capacity::block_restricted(bool preemptible, bool shares, std::vector<Devic
     placer_.set_blocked(index, position, true);
     blocked.push_back(id);
   }
+}
+
+std::vector<DeviceId> Capacity::open_kept(const State& state, PartyId tenant, const policy::Shape& shape) {
+  std::vector<DeviceId> opened;
+  if (!shape.whole()) return opened;
+  for (const DeviceId id : kept_) {
+    if (state.devices.at(id).record.kept_for != tenant || waits_for_window(id)) continue;
+    const auto [index, position] = places_.at(id);
+    placer_.set_blocked(index, position, false);
+    opened.push_back(id);
+  }
+  return opened;
 }
 
 void Capacity::unblock(const std::vector<DeviceId>& blocked) {
@@ -312,7 +327,7 @@ void Capacity::take(const Lease& lease, const Ask& ask) {
 
 void Capacity::release(const Lease& lease, const Ask& ask) {
   leases_[lease.node].erase(lease.id);
-  promising_.erase(lease.id);
+  if (!lease.left) promising_.erase(lease.id);  // Else it is kept when its devices are wiped.
   const policy::Placement placement = placement_of(lease);
   const policy::KindIndex kind = placer_.kind(shape_of(lease, ask));
   placer_.release(kind, placement, policy::Learning::kCount);

@@ -87,6 +87,10 @@ class Capacity {
   // Devices that not everybody may use: on probation, or never shared. For one choice.
   void block_restricted(bool preemptible, bool shares, std::vector<DeviceId>& blocked);
   void unblock(const std::vector<DeviceId>& blocked);
+  // Devices that were left by a tenant and not wiped, because his next job waits.
+  [[nodiscard]] const std::set<DeviceId>& kept() const { return kept_; }
+  // Opens those of a tenant for one choice of whole devices; bar() closes them again.
+  [[nodiscard]] std::vector<DeviceId> open_kept(const State&, PartyId tenant, const policy::Shape& shape);
 
   // Booked and not in use by the booking's own work: as good as taken. Follows what the state says of the
   // device, so it is called whenever a window or a lease there begins or ends.
@@ -141,6 +145,7 @@ class Capacity {
   void add_group(const Node& node, const std::vector<const Device*>& devices, std::int64_t share_of);
   policy::ShareNode share_leaf(PartyId tenant);
   [[nodiscard]] bool is_blocked(const Device& device) const;
+  [[nodiscard]] bool waits_for_window(DeviceId device) const;
   void book_hold(Hold& hold, bool take);
   void drop_holds(DeviceId device);
 
@@ -157,6 +162,7 @@ class Capacity {
   std::set<LeaseId> promising_;
   std::set<LeaseId> preemptible_;  // Live, and may be stopped for work of higher priority.
   std::map<DeviceId, std::pair<bool, bool>> restricted_;  // On probation; never shared.
+  std::set<DeviceId> kept_;
   std::map<PartyId, std::int64_t> running_milli_;
   std::map<WaitingKey, std::set<JobId>> waiting_;
   std::map<JobId, WaitingKey> where_waiting_;

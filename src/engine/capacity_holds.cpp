@@ -48,8 +48,12 @@ std::optional<policy::Shape> remainder(const Booking& booking,
 }  // namespace
 
 bool Capacity::is_blocked(const Device& device) const {
-  if (!takes_work(device.state)) return true;
-  const auto holds = holds_.find(device.id);
+  if (!takes_work(device.state) || device.record.kept_for != PartyId{}) return true;
+  return waits_for_window(device.id);
+}
+
+bool Capacity::waits_for_window(DeviceId device) const {
+  const auto holds = holds_.find(device);
   if (holds == holds_.end()) return false;
   for (const auto& [claim, hold] : holds->second)
     if (!hold.taken) return true;

@@ -156,6 +156,7 @@ void apply(State&, const Envelope&, const VolumeWorked&);
 
 // Health.
 void apply(State&, const Envelope&, const DeviceOrdered&);
+void apply(State&, const Envelope&, const DevicesLeft&);
 void apply(State&, const Envelope&, const DeviceMarked&);
 void apply(State&, const Envelope&, const RepairOpened&);
 void apply(State&, const Envelope&, const RepairChanged&);

@@ -60,6 +60,13 @@ void DeviceSteps::order(DeviceTask task, TestLevel level, Events& events, std::u
       DeviceOrdered{id_, state_.health.next_order + count_of<DeviceOrdered>(events), task, level, tries});
 }
 
+void DeviceSteps::order_wipe(LeaseId lease, Events& events) {
+  events.emplace_back(DeviceOrdered{.device = id_,
+                                    .order = state_.health.next_order + count_of<DeviceOrdered>(events),
+                                    .task = DeviceTask::kWipe,
+                                    .lease = lease});
+}
+
 void DeviceSteps::open_repair(const std::string& reason, Events& events) {
   for (const auto& [id, repair] : state_.repairs) {
     const bool open = repair.state == RepairState::kOpen || repair.state == RepairState::kAccepted;
@@ -191,9 +198,10 @@ void append_health_due(const State& state, Instant at, Events& events) {
       ++moved;
       continue;
     }
-    const Instant last = device.record.signals.empty()
-                             ? device.since
-                             : std::max(device.since, device.record.signals.back().at);
+    const Instant began =
+        probation && device.record.watched_since != Instant{} ? device.record.watched_since : device.since;
+    const Instant last =
+        device.record.signals.empty() ? began : std::max(began, device.record.signals.back().at);
     if (at - last < (suspect ? policy.suspect_for : policy.probation_for) || (!suspect && !probation) ||
         !is_idle(state, device))
       continue;

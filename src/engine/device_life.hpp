@@ -29,6 +29,8 @@ class DeviceSteps {
   bool advance(policy::LifecycleEvent event, const Cause& cause, Events& events);
   // Asks the node for something; the answer comes as receipts.
   void order(DeviceTask task, TestLevel level, Events& events, std::uint8_t tries = 0);
+  // What a tenant of the whole device left behind.
+  void order_wipe(LeaseId lease, Events& events);
   void open_repair(const std::string& reason, Events& events);
 
   [[nodiscard]] DeviceState state() const { return life_.state; }

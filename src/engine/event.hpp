@@ -139,6 +139,7 @@ namespace tranche::engine {
   X(RepairChanged, 34) \
   X(HealthPolicySet, 35) \
   X(BreakerChanged, 36) \
+  X(DevicesLeft, 37) \
   X(WindowsBooked, 40) \
   X(BookingCancelled, 41) \
   X(WindowOpened, 42) \

@@ -179,6 +179,7 @@ void apply(State& state, const Envelope&, const DeviceOrdered& event) {
   record.task = event.task;
   record.level = event.level;
   record.tries = event.tries;
+  if (event.lease != LeaseId{}) record.left_by = event.lease;
   state.health.next_order = std::max(state.health.next_order, event.order + 1);
 }
 
@@ -209,9 +210,16 @@ void apply(State& state, const Envelope& envelope, const DeviceStateChanged& eve
   device.record.probation = event.probation;
   const bool served = event.after == DeviceState::kScrubbing || event.after == DeviceState::kQuarantined ||
                       event.after == DeviceState::kLost;
-  if (served) device.record.when_idle = WhenIdle::kNothing;
+  // What came up while it was being wiped waits until it is back.
+  if (served && event.before != event.after) device.record.when_idle = WhenIdle::kNothing;
   if (event.after == DeviceState::kHealthy) device.record.dedicated_only = false;
+  device.record.kept_for = {};
+  const bool watched = event.after == DeviceState::kProbation;
+  if (watched && device.record.watched_since == Instant{}) device.record.watched_since = envelope.at;
+  if (!watched && !(event.after == DeviceState::kScrubbing && event.probation))
+    device.record.watched_since = {};
   state.index.capacity->refresh_device(state, device);
+  if (event.after != DeviceState::kScrubbing) device.record.left_by = {};
 }
 
 void note_signal(State& state, const HealthSignalled& event) {

@@ -60,6 +60,9 @@ struct DeviceRecord {
   std::vector<SeenSignal> signals{};    // The newest last; the oldest are forgotten.
   std::vector<Instant> remediations{};  // Within the last week.
   Instant tallied{};                    // Its time is counted until then.
+  LeaseId left_by{};                    // Of the whole device: it ended, and what it left was not wiped yet.
+  PartyId kept_for{};       // Its tenant, whose next job may have the device as it is; nobody else may.
+  Instant watched_since{};  // When probation began; hand-overs in between do not begin it anew.
 };
 BOOST_DESCRIBE_STRUCT(DeviceRecord,
                       (),
@@ -77,7 +80,10 @@ BOOST_DESCRIBE_STRUCT(DeviceRecord,
                        last_test,
                        signals,
                        remediations,
-                       tallied))
+                       tallied,
+                       left_by,
+                       kept_for,
+                       watched_since))
 
 struct DeviceOrdered {  // The node is told; its answer comes as receipts.
   DeviceId device{};
@@ -85,8 +91,18 @@ struct DeviceOrdered {  // The node is told; its answer comes as receipts.
   DeviceTask task = DeviceTask::kTest;
   TestLevel level = TestLevel::kQuick;
   std::uint8_t tries = 0;
+  LeaseId lease{};  // Of a wipe: whose leftovers.
 };
-BOOST_DESCRIBE_STRUCT(DeviceOrdered, (), (device, order, task, level, tries))
+BOOST_DESCRIBE_STRUCT(DeviceOrdered, (), (device, order, task, level, tries, lease))
+
+// A lease of whole devices ended. From now on their state keeps others away until they are wiped; unless the
+// same tenant waits for them.
+struct DevicesLeft {
+  LeaseId lease{};
+  PartyId tenant{};
+  bool kept = false;
+};
+BOOST_DESCRIBE_STRUCT(DevicesLeft, (), (lease, tenant, kept))
 
 struct DeviceMarked {  // What waits for the device to be free, and what it may be used for meanwhile.
   DeviceId device{};

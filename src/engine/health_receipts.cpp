@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/decide.hpp"
+#include "engine/handover.hpp"
 #include "engine/health_steps.hpp"
 
 namespace tranche::engine {
@@ -55,6 +56,7 @@ class Answer {
 
   void take(Events& events) {
     if (outcome_.task == DeviceTask::kReset) return take_reset(events);
+    if (outcome_.task == DeviceTask::kWipe) return;  // A hand-over: see append_wipe_steps.
     if (outcome_.task == DeviceTask::kTest) return;  // Kept as evidence; only an acceptance moves it on.
     const bool waits = is_tested() || steps_.state() == DeviceState::kScrubbing;
     if (!waits) return;
@@ -135,9 +137,11 @@ void append_receipt_steps(
     if (device == nullptr || device->node != node.id || device->record.order != outcome.order) continue;
     Answer(state, *device, receipts, outcome).take(events);
   }
+  append_wipe_steps(state, node, receipts, events);
   for (const wire::ScrubReceipt& scrub : receipts.scrubs) {
     const Device* device = state.device(scrub.device);
-    if (scrub.lease == LeaseId{} || scrub.nonzero_bytes == 0 || device == nullptr || device->node != node.id)
+    if (scrub.lease == LeaseId{} || scrub.nonzero_bytes == 0 || device == nullptr ||
+        device->node != node.id || device->state == DeviceState::kScrubbing)
       continue;
     withdraw(state,
              *device,

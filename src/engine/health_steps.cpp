@@ -94,6 +94,13 @@ Withdrawal withdrawal_of(const policy::HealthDecision& decision,
   return out;
 }
 
+// One that is being wiped has nobody to keep away: it is tested as soon as it is back.
+void suspect(DeviceSteps& steps, const Device& device, const Cause& cause, Events& events) {
+  if (steps.advance(LifecycleEvent::kSuspected, cause, events)) return;
+  if (steps.state() == DeviceState::kScrubbing)
+    events.emplace_back(DeviceMarked{device.id, WhenIdle::kTest, device.record.dedicated_only, false});
+}
+
 void interrupt(const State& state, const Lease& lease, const Withdrawal& why, Events& events) {
   // One that was asked to end for another reason, and is saving its work, is hit all the same.
   if (lease.revoked && is_platform_fault(lease.revoke_reason)) return;
@@ -130,8 +137,15 @@ bool withdraw(const State& state, const Device& device, const Withdrawal& why, I
   if (why.automatic && breaker_holds(state, device.node, at, events)) {
     Cause kept = why.cause;
     kept.reason += "; the breaker is open, so what runs may stay";
-    steps.advance(LifecycleEvent::kSuspected, kept, events);
+    suspect(steps, device, kept, events);
     return false;
+  }
+  if (steps.state() == DeviceState::kScrubbing) {  // Between two tenants: nobody is on it.
+    steps.advance(LifecycleEvent::kScrubFailed, why.cause, events);
+    events.emplace_back(
+        DeviceMarked{device.id, WhenIdle::kNothing, device.record.dedicated_only, why.automatic});
+    mend(steps, why.next, why.cause.reason, events);
+    return true;
   }
   const bool out_already = device.state == DeviceState::kDraining;
   if (!out_already && !steps.advance(LifecycleEvent::kDrainOrdered, why.cause, events)) return false;
@@ -186,17 +200,17 @@ void append_signal_steps(const State& state,
     case HealthAction::kResetWhenIdle:
       return later(WhenIdle::kReset);
     case HealthAction::kTestWhenIdle:
-      steps.advance(LifecycleEvent::kSuspected, cause, events);
+      suspect(steps, device, cause, events);
       if (steps.state() == DeviceState::kSuspect) later(WhenIdle::kTest);
       return;
     case HealthAction::kSuspect:
-      steps.advance(LifecycleEvent::kSuspected, cause, events);
+      suspect(steps, device, cause, events);
       return;
     case HealthAction::kDedicatedOnly:
       events.emplace_back(DeviceMarked{device.id, device.record.when_idle, true, false});
       return;
     case HealthAction::kLeaveGangs:
-      steps.advance(LifecycleEvent::kSuspected, cause, events);
+      suspect(steps, device, cause, events);
       interrupt_all(state, device, out(WhenIdle::kNothing), true, events);
       return;
     case HealthAction::kDrainAndReset:

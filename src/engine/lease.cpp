@@ -72,7 +72,13 @@ void apply(State& state, const Envelope& envelope, const LeaseGranted& event) {
   job.version = state.sequence;
   if (lease.booking != ClaimId{}) capacity.give_way(state, lease.slices);
   for (const Slice& slice : event.slices) {
-    const std::uint64_t record = state.devices.at(slice.device).record.test_record;
+    Device& device = state.devices.at(slice.device);
+    if (device.record.kept_for != PartyId{}) {
+      device.record.kept_for = {};
+      device.record.left_by = {};
+      capacity.refresh_device(state, device);
+    }
+    const std::uint64_t record = device.record.test_record;
     if (record != 0) lease.tested.push_back(record);
   }
   capacity.take(lease, job.ask);
@@ -207,9 +213,14 @@ void apply(State& state, const Envelope& envelope, const ReceiptsKept& event) {
     const auto found = state.leases.find(id);
     if (found == state.leases.end() || found->second.node != event.node) continue;
     Lease& lease = found->second;
-    if (lease.scrubbed || slices < lease.slices.size()) continue;
+    const bool whole = slices >= lease.slices.size();
+    if (lease.scrubbed || (!whole && !lease.left)) continue;  // Whole devices are wiped one by one.
     if (lease.receipts.empty() || lease.receipts.back() != state.sequence)
       lease.receipts.push_back(state.sequence);
+    if (lease.left) {
+      lease.scrubbed = whole;
+      continue;
+    }
     tally(state, lease, envelope.at);
     lease.scrubbed = true;  // Agents wipe before they say that it ended; then the end frees the slices.
     if (lease.live()) continue;

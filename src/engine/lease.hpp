@@ -77,10 +77,12 @@ struct Lease {
   std::vector<std::uint64_t> tested{};             // Records of the tests that its devices had passed.
   std::vector<std::uint64_t> receipts{};           // Records with its own receipts.
   wire::Boxed<wire::BehaviourRecord> behaviour{};  // Once it has ended.
+  bool left = false;  // It had whole devices: their own state keeps others away now.
+  bool kept = false;  // They went on to the same tenant as they were.
 
   [[nodiscard]] bool live() const { return !wire::is_over(state); }
   // Whether its slices are still its own: while it lives, and after that until they are clean.
-  [[nodiscard]] bool holds_slices() const { return live() || (!scrubbed && !slices.empty()); }
+  [[nodiscard]] bool holds_slices() const { return live() || (!scrubbed && !left && !slices.empty()); }
   [[nodiscard]] std::int64_t gpu_milli() const {
     std::int64_t sum = 0;
     for (const Slice& slice : slices) sum += slice.milli;
@@ -118,7 +120,9 @@ BOOST_DESCRIBE_STRUCT(Lease,
                        fault,
                        tested,
                        receipts,
-                       behaviour))
+                       behaviour,
+                       left,
+                       kept))
 
 struct LeaseGranted {
   LeaseId id{};

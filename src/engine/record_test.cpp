@@ -135,7 +135,8 @@ Events one_of_each() {
                                            Instant(std::chrono::hours(9)),
                                            "sent"},
                              HealthPolicySet{{}, strict},
-                             BreakerChanged{true, 4, "too many"}})
+                             BreakerChanged{true, 4, "too many"},
+                             DevicesLeft{{8}, acme, true}})
     all.push_back(std::move(event));
   all.push_back(VolumeCreated{{4}, acme, "weights", 1000, {7}, {3}});
   all.push_back(VolumeRemoved{{4}, acme, "weights"});

@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "engine/decide.hpp"
+#include "engine/handover.hpp"
 #include "engine/lease_meter.hpp"
 #include "engine/preempt.hpp"
 #include "engine/slots.hpp"
@@ -71,15 +72,28 @@ class Pass {
   // Leases that are ending for somebody: their nodes are kept for him.
   void find_promises() {
     for (const LeaseId id : capacity_.promising()) {
-      const Lease& lease = state_.leases.at(id);
-      const Job* job = state_.job(lease.promised_to);
+      const Lease* lease = state_.lease(id);
+      const Job* job = lease == nullptr ? nullptr : state_.job(lease->promised_to);
       if (job == nullptr || job->state != JobState::kPending) continue;
-      promised_[lease.promised_to].insert(lease.node);
+      promised_[lease->promised_to].insert(lease->node);
     }
   }
 
+  // As if everything that is kept for somebody were free for everybody: to ask, never to take.
+  template <class Question>
+  auto with_kept_open(Question question) {
+    const policy::Shape whole{.devices = 1, .milli = policy::kDeviceMilli};
+    std::set<DeviceId> opened;
+    for (const DeviceId id : capacity_.kept())
+      for (const DeviceId one : capacity_.open_kept(state_, state_.devices.at(id).record.kept_for, whole))
+        opened.insert(one);
+    const auto answer = question();
+    for (const DeviceId id : opened) capacity_.bar(state_, id, false);
+    return answer;
+  }
+
   void collect() {
-    static_cast<void>(capacity_.waiting_kinds().revive(capacity_.fleet()));
+    with_kept_open([&] { return capacity_.waiting_kinds().revive(capacity_.fleet()); });
     ranks_ = capacity_.ranks(envelope_.at);
     for (const auto& [key, jobs] : capacity_.waiting()) push_next(key, jobs.begin(), jobs);
   }
@@ -170,6 +184,9 @@ class Pass {
     const PartyId tenant = turn.key.tenant;
     if (capacity_.waiting_kinds().may_fit(turn.key.kind)) {
       if (start(job, tenant, shape) || unfunded_) return;
+      // Whoever is first would have what is kept for another: then it is wiped for him.
+      if (!passed_over_ && !capacity_.kept().empty())
+        passed_over_ = with_kept_open([&] { return capacity_.choose(shape).has_value(); });
       // Refused by a promise to somebody else, it may fit as soon as that is kept. That there is no room for
       // all of a gang says nothing about one job of its members' shape.
       if (job.ask.nodes <= 1) {
@@ -187,8 +204,17 @@ class Pass {
     if (!reserved_) reserve(job, shape);
   }
 
-  // All members of the gang, or none.
+  // On what is free for everybody, and on what the same tenant has just left.
   bool start(const Job& job, PartyId tenant, const policy::Shape& shape) {
+    std::vector<DeviceId> opened;
+    if (!passed_over_) opened = capacity_.open_kept(state_, tenant, shape);
+    const bool started = start_all(job, tenant, shape);
+    for (const DeviceId device : opened) capacity_.bar(state_, device, false);
+    return started;
+  }
+
+  // All members of the gang, or none.
+  bool start_all(const Job& job, PartyId tenant, const policy::Shape& shape) {
     const std::uint32_t members = std::max(job.ask.nodes, 1U);
     std::vector<Place> places;
     for (std::uint32_t rank = 0; rank < members; ++rank) {
@@ -237,7 +263,7 @@ class Pass {
     close_elsewhere(state_, job, closed);
     std::vector<DeviceId> blocked;
     capacity_.block_restricted(job.ask.preemptible, shape.shares(), blocked);
-    was_closed_ = !closed.empty() || barring_ || !blocked.empty();
+    was_closed_ = !closed.empty() || barring_ || !blocked.empty() || !capacity_.kept().empty();
     for (const NodeId node : closed)
       if (takes_work(state_.nodes.at(node))) capacity_.close(node, true);
     auto place = capacity_.choose(shape);
@@ -388,6 +414,7 @@ class Pass {
   bool unfunded_ = false;
   bool was_closed_ = false;
   bool barring_ = false;
+  bool passed_over_ = false;  // By what is kept unwiped for somebody behind in the order.
   int decisions_ = 0;
   int reclaims_ = 0;
 };
@@ -416,7 +443,11 @@ Decision decide(const State& state, const Envelope& envelope, const Schedule&) {
   // What windows need goes first, alone: the pass after it sees what that led to.
   Events events = keep_windows(state, envelope);
   if (events.empty()) events = start_in_windows(state, envelope, kDecisionsMax);
-  if (events.empty()) return Pass(state, envelope).run();
+  if (events.empty()) {
+    events = Pass(state, envelope).run();
+    append_unclaimed(state, events);
+    return events;
+  }
   state.index.capacity->changed();
   return events;
 }

@@ -192,7 +192,7 @@ class Keeper {
       const Node* node = state_.node(place.node);
       return node != nullptr && takes_work(*node) &&
              std::all_of(place.slices.begin(), place.slices.end(), [&](const Slice& slice) {
-               return takes_work(state_.devices.at(slice.device).state);
+               return is_in_service(state_.devices.at(slice.device).state);
              });
     };
     if (std::all_of(window.places.begin(), window.places.end(), usable)) return false;

@@ -130,6 +130,8 @@ class Starter {
     const Capacity::Hold* hold = capacity_.hold(booking.id, booked.device);
     const Device& device = state_.devices.at(booked.device);
     if (hold == nullptr || !takes_work(device.state)) return std::nullopt;
+    const PartyId kept_for = device.record.kept_for;  // Not wiped: for its own tenant, and whole.
+    if (kept_for != PartyId{} && (kept_for != booking.tenant || !shape.whole())) return std::nullopt;
     const auto before = used_.find({booking.id, booked.device});
     const Used used = before == used_.end() ? Used{} : before->second;
     if (shape.profile != 0) {

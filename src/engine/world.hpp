@@ -83,6 +83,14 @@ struct World {
       if (record.order == 0) continue;
       receipts.outcomes.push_back({record.order, device, record.task, true, ""});
       if (record.task == DeviceTask::kReset) continue;
+      if (record.task == DeviceTask::kWipe) {
+        receipts.scrubs.push_back({.device = device,
+                                   .lease = record.left_by,
+                                   .at = clock,
+                                   .zeroed = gigabytes(1),
+                                   .verified = gigabytes(1)});
+        continue;
+      }
       receipts.acceptances.push_back({.device = device,
                                       .level = record.level,
                                       .verdict = verdict,
@@ -117,7 +125,12 @@ struct World {
     std::size_t granted = 0;
     while (schedule_due(state, clock)) {
       const auto decision = run(Schedule{});
-      for (const Event& event : *decision) granted += std::holds_alternative<LeaseGranted>(event);
+      for (const Event& event : *decision) {
+        granted += std::holds_alternative<LeaseGranted>(event);
+        // Kept for a tenant in vain: its node wipes it now.
+        if (const auto* ordered = std::get_if<DeviceOrdered>(&event))
+          accept(state.devices.at(ordered->device).node);
+      }
       if (decision->empty()) break;
     }
     return granted;

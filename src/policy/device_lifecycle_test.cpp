@@ -78,6 +78,36 @@ TEST_CASE("there is no way to healthy around a test or a scrub") {
   CHECK(doors > 0);
 }
 
+// A whole device that changes hands: from the moment its tenant left, nothing but a verified wipe opens the
+// door.
+TEST_CASE("a device that its tenant left comes back by a wipe alone, or not at all") {
+  std::size_t left = 0;
+  const auto edges = all_edges();
+  for (const Edge& edge : edges) {
+    const bool served =
+        edge.from.life.state == DeviceState::kHealthy || edge.from.life.state == DeviceState::kProbation;
+    if (edge.event != LifecycleEvent::kTenantLeft || !served) continue;
+    ++left;
+    CHECK(edge.to.life.state == DeviceState::kScrubbing);
+    CHECK(placeable(edge.to.life.state) == Placeable::kNo);
+    CHECK_FALSE(edge.to.wiped);
+    // Every order of events that leaves the wipe out, from there on.
+    std::set<DeviceLife> seen{edge.to.life};
+    std::vector<DeviceLife> open{edge.to.life};
+    while (!open.empty()) {
+      const DeviceLife at = open.back();
+      open.pop_back();
+      CHECK(placeable(at.state) == Placeable::kNo);
+      for (const LifecycleEvent event : Events::kValues) {
+        if (event == LifecycleEvent::kScrubVerified) continue;
+        const auto after = advance(at, event);
+        if (after && seen.insert(*after).second) open.push_back(*after);
+      }
+    }
+  }
+  CHECK(left > 0);
+}
+
 TEST_CASE("every state can be reached, and only the retired are stuck") {
   const auto edges = all_edges();
   std::set<DeviceState> reached;

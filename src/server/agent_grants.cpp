@@ -2,6 +2,7 @@
 // What a node is given with a lease: the job as it may see it, its volumes, its working directory.
 #include <charconv>
 
+#include "engine/handover.hpp"
 #include "engine/state.hpp"
 #include "server/agent_hub.hpp"
 #include "server/agent_link.hpp"
@@ -40,6 +41,8 @@ wire::LeaseGrant AgentHub::grant_of(const engine::State& state, const engine::Le
                             .profile = job.ask.profile,
                             .start = slice.start});
   }
+  // Whole devices are wiped when the server says so: not at all while the same tenant waits for them.
+  grant.must_scrub = !engine::has_whole_devices(state, lease);
   grant.units = engine::units_left(state, job.id);
   for (const LeaseId member : job.leases) grant.peers.push_back(facts(state.leases.at(member).node).address);
   return grant;

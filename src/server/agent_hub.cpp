@@ -27,12 +27,16 @@ wire::LeaseRevoke kill_order(LeaseId lease, std::uint64_t epoch, std::string mes
           .message = std::move(message)};
 }
 
-wire::DeviceOrder order_for(const engine::Device& device) {
+wire::DeviceOrder order_for(const engine::State& state, const engine::Device& device) {
+  const bool wipe = device.record.task == wire::DeviceTask::kWipe;
+  const engine::Lease* left = wipe ? state.lease(device.record.left_by) : nullptr;
   return {.order = device.record.order,
           .device = device.id,
           .uuid = device.facts.uuid,
           .task = device.record.task,
-          .level = device.record.level};
+          .level = device.record.level,
+          .lease = wipe ? device.record.left_by : LeaseId{},
+          .tenant = left == nullptr ? PartyId{} : left->tenant};
 }
 
 wire::LeaseRevoke order_of(const engine::LeaseRevoked& event, std::uint64_t epoch) {
@@ -253,7 +257,7 @@ void AgentHub::welcome(const std::shared_ptr<AgentLink>& link,
   }
   for (const DeviceId id : node.devices) {
     const engine::Device& device = state.devices.at(id);
-    if (device.record.order != 0) link->send(order_for(device));
+    if (device.record.order != 0) link->send(order_for(state, device));
   }
   for (const auto& [id, volume] : state.volumes)
     if (volume.node == node.id) order_volume_work(state, volume);
@@ -329,7 +333,7 @@ void AgentHub::follow(const Durable& durable) {
     } else if (const auto* ordered = std::get_if<engine::DeviceOrdered>(&event)) {
       const engine::Device* device = durable.state->device(ordered->device);
       if (device == nullptr || device->record.order != ordered->order) continue;
-      if (const auto link = link_of(device->node)) link->send(order_for(*device));
+      if (const auto link = link_of(device->node)) link->send(order_for(*durable.state, *device));
     } else if (const auto* made = std::get_if<engine::VolumeCreated>(&event)) {
       order_volume_work(*durable.state, durable.state->volumes.at(made->id));
     } else if (const auto* removed = std::get_if<engine::VolumeRemoved>(&event)) {

@@ -99,8 +99,12 @@ class Ahead {
   void free_old_slices() {
     std::vector<LeaseId> dirty;
     for (const auto& [id, lease] : state_.leases)
-      if (!lease.live() && !lease.scrubbed && !lease.slices.empty()) dirty.push_back(id);
+      if (!lease.live() && lease.holds_slices()) dirty.push_back(id);
     for (const LeaseId id : dirty) wipe(id);
+    std::vector<DeviceId> whole;
+    for (const auto& [id, device] : state_.devices)
+      if (device.state == wire::DeviceState::kScrubbing) whole.push_back(id);
+    for (const DeviceId id : whole) wipe(id);
   }
 
   void wipe(LeaseId id) {
@@ -110,6 +114,17 @@ class Ahead {
       receipts.scrubs.push_back(
           {.device = slice.device, .lease = id, .zeroed = {slice.vram}, .verified = {slice.vram}});
     run(engine::KeepReceipts{.node = lease.node, .receipts = std::move(receipts)});
+  }
+
+  void wipe(DeviceId id) {
+    const engine::Device& device = state_.devices.at(id);
+    if (device.record.left_by == LeaseId{}) return;
+    wire::Receipts receipts;
+    receipts.scrubs.push_back({.device = id,
+                               .lease = device.record.left_by,
+                               .zeroed = device.facts.vram,
+                               .verified = device.facts.vram});
+    run(engine::KeepReceipts{.node = device.node, .receipts = std::move(receipts)});
   }
 
   // True when the job got its place.
@@ -126,6 +141,7 @@ class Ahead {
         if (const auto* revoked = std::get_if<engine::LeaseRevoked>(&event))
           if (const Lease* lease = state_.lease(revoked->id))
             if (const Job* job = state_.job(lease->job)) plan_end(*job);
+        if (const auto* ordered = std::get_if<engine::DeviceOrdered>(&event)) wipe(ordered->device);
       }
     }
     return false;

@@ -146,6 +146,9 @@ class Run {
         } else if (const auto* revoked = std::get_if<engine::LeaseRevoked>(&event)) {
           tally_.preempted();
           moments_.push({.at = now + 1, .due = Due::kEnd, .what = revoked->id.value});
+        } else if (const auto* ordered = std::get_if<engine::DeviceOrdered>(&event)) {
+          moments_.push(
+              {.at = now + options_.wipe_seconds, .due = Due::kWiped, .what = ordered->lease.value});
         }
       }
     }

@@ -150,8 +150,11 @@ struct LeaseReceipts {
   std::vector<ProvenTest> acceptances{};  // That its devices had passed when it was granted.
   std::vector<ProvenScrub> scrubs{};      // Of what it left behind.
   std::vector<ProvenLimit> limits{};
+  std::string hand_over{};  // In words, when no wipe was due at its end.
 };
-BOOST_DESCRIBE_STRUCT(LeaseReceipts, (), (lease, attempt, node, simulated, acceptances, scrubs, limits))
+BOOST_DESCRIBE_STRUCT(LeaseReceipts,
+                      (),
+                      (lease, attempt, node, simulated, acceptances, scrubs, limits, hand_over))
 
 struct ReceiptBook {
   JobId job{};

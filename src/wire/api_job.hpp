@@ -141,6 +141,17 @@ BOOST_DESCRIBE_STRUCT(
     (),
     (unit, done, total, failed, running, rate_milli, left, at, metrics, chunks, failures, cost_each))
 
+struct Interruption {  // An attempt that was cut short, and by whom.
+  std::uint32_t attempt = 1;
+  Instant at{};     // When it ended.
+  Instant fault{};  // Since when it was not charged; zero: it was charged to the end.
+  EndReason reason = EndReason::kNone;
+  std::string whose{};  // "the platform", "your job", "work that goes first"
+  std::string message{};
+  std::string node{};
+};
+BOOST_DESCRIBE_STRUCT(Interruption, (), (attempt, at, fault, reason, whose, message, node))
+
 struct JobDetail {
   JobView job{};
   Ask ask{};
@@ -159,6 +170,7 @@ struct JobDetail {
   std::optional<ProgressView> progress{};
   std::vector<JobId> chunks{};       // Of a group: its jobs.
   std::vector<std::string> after{};  // What it still waits for.
+  std::vector<Interruption> interruptions{};
 };
 BOOST_DESCRIBE_STRUCT(JobDetail,
                       (),
@@ -178,7 +190,8 @@ BOOST_DESCRIBE_STRUCT(JobDetail,
                        held,
                        progress,
                        chunks,
-                       after))
+                       after,
+                       interruptions))
 
 // What a job would cost. Where it may land on devices of different prices, the dearest counts.
 struct JobPrice {

@@ -12,8 +12,9 @@
 namespace tranche::wire {
 
 // What a device without a tenant needs. Sent again after a break of the link until its answer came.
-enum class DeviceTask : std::uint8_t { kTest, kAccept, kReset };  // Accept: wipe, read back, and test.
-BOOST_DESCRIBE_ENUM(DeviceTask, kTest, kAccept, kReset)
+// Accept: wipe, read back, and test. Wipe: what a tenant of the whole device left behind.
+enum class DeviceTask : std::uint8_t { kTest, kAccept, kReset, kWipe };
+BOOST_DESCRIBE_ENUM(DeviceTask, kTest, kAccept, kReset, kWipe)
 
 struct DeviceOrder {
   std::uint64_t order = 0;
@@ -21,9 +22,11 @@ struct DeviceOrder {
   std::string uuid{};
   DeviceTask task = DeviceTask::kTest;
   TestLevel level = TestLevel::kQuick;
+  LeaseId lease{};   // Of a wipe: whose leftovers; the receipt names it.
+  PartyId tenant{};  // Of that lease.
   bool operator==(const DeviceOrder&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(DeviceOrder, (), (order, device, uuid, task, level))
+BOOST_DESCRIBE_STRUCT(DeviceOrder, (), (order, device, uuid, task, level, lease, tenant))
 
 struct DeviceOutcome {  // Beside the receipts of what was done.
   std::uint64_t order = 0;
