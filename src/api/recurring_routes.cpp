@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs that run again and again: set, look at, remove. The calendar becomes instants here.
+// Jobs that run again and again: set, look at, remove.
 #include "api/api.hpp"
 #include "api/booking_views.hpp"
 #include "api/named.hpp"
 #include "api/problem.hpp"
-#include "api/recurrence.hpp"
+#include "api/recurring_plan.hpp"
 #include "api/submission.hpp"
 #include "wire/recurring.hpp"
 
@@ -14,62 +14,21 @@ namespace {
 using engine::Actor;
 using engine::State;
 
-constexpr std::size_t kTimesMax = 1000;
-
 wire::RecurringView view_of(const State& state, const engine::RecurringJob& job) {
   wire::RecurringView view{.name = job.key.name,
                            .owner = engine::path_of(state, job.owner),
                            .every = job.every,
                            .zone = job.zone,
-                           .left = job.times.size(),
+                           .goes_on = !job.rule.empty(),
                            .runs = job.runs,
                            .passed_over = job.passed_over,
                            .problem = job.problem};
   if (!job.times.empty()) {
     view.next = job.times.front();
-    view.last_planned = job.times.back();
+    view.planned_to = job.times.back();
   }
   if (job.last != JobId{}) view.last = job.last;
   return view;
-}
-
-// "weekdays 22:00" in its two parts: on which days, and when.
-struct DaysAndTime {
-  std::string days{}, time{};
-};
-std::optional<DaysAndTime> split(const std::string& every) {
-  const auto space = every.rfind(' ');
-  if (space == std::string::npos) return std::nullopt;
-  DaysAndTime out{every.substr(0, space), every.substr(space + 1)};
-  if (out.time.find(':') == std::string::npos) return std::nullopt;
-  for (const std::string_view plural : {"days", "weekdays", "weekends", "weeks", "months"})
-    if (out.days == plural) out.days.pop_back();
-  if (out.days == "daily") out.days = "day";
-  return out;
-}
-
-Result<std::vector<Instant>, wire::Problem> times_of(const wire::RecurringSpec& spec,
-                                                     const std::string& zone_name,
-                                                     Instant now) {
-  const auto wrong = [](std::string what, std::string message, std::string hint = {}) {
-    return refuse(wire::Problem{std::move(what), std::move(message), std::move(hint)});
-  };
-  const auto zone = Zone::find(zone_name);
-  if (!zone)
-    return wrong("zone", "there is no time zone '" + zone_name + "'", "an IANA name such as Europe/Madrid");
-  const auto parts = split(spec.every);
-  if (!parts) return wrong("every", "must be days and a time of day", "for example: weekdays 22:00");
-  const auto from = read_time(parts->time, *zone, now);
-  if (!from) return wrong("every", from.error());
-  const auto repeat = read_repeat(parts->days, spec.times, spec.until);
-  if (!repeat) return wrong("every", repeat.error());
-  const auto spans = expand(*zone, {from->local, std::chrono::minutes(1)}, *repeat, kTimesMax);
-  if (!spans) return wrong("every", spans.error());
-  std::vector<Instant> times;
-  for (const Span& span : *spans)
-    if (span.from > now) times.push_back(span.from);
-  if (times.empty()) return wrong("until", "no time is left before then");
-  return times;
 }
 
 void set(Api& api, Call call) {
@@ -98,9 +57,11 @@ void set(Api& api, Call call) {
             return call.reply.send(problem(*wrong, call.envelope.request_id));
         command.zone = spec.zone.empty() ? zone_of(state, party) : spec.zone;
         const auto now = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
-        auto times = times_of(spec, command.zone, std::max(now, state.now));
-        if (!times) return call.reply.send(problem(times.error(), call.envelope.request_id));
-        command.times = std::move(*times);
+        auto first = first_times(spec, command.zone, std::max(now, state.now));
+        if (!first) return call.reply.send(problem(first.error(), call.envelope.request_id));
+        command.times = std::move(first->times);
+        command.rule = std::move(first->rule);
+        command.planned_to = first->planned_to;
         // Nobody of that name: refused by the engine like any other that may not be seen.
         command.owner = party == PartyId{} ? PartyId::make(PartyKind::kUser, 0) : party;
         api.run(std::move(call), std::move(command), [](const server::Outcome& outcome) {
