@@ -288,10 +288,8 @@ std::vector<Row> unit_rows(Site& site) {
   if (wanted("frames")) frame_rows(user, rows);
   if (wanted("people")) people_rows(site, rows);
   if (wanted("preemption")) preemption_rows(user, rows);
-  if (wanted("farm")) {
-    replayed_farm_rows(rows);
-    real_farm_rows(site, rows);
-  }
+  if (wanted("farm replayed")) replayed_farm_rows(rows);
+  if (wanted("farm for real")) real_farm_rows(site, rows);
   return rows;
 }
 
