@@ -44,14 +44,15 @@ std::string seconds_text(const char* what, double seconds) {
   return out;
 }
 
-// Two fit on the device at once, and no third.
+// Two fit on the device at once, and no third. What a share asks of memory is said beside it everywhere here:
+// without, it is a share of the reference device, which may be larger than the one of this machine.
 void frame_rows(Caller& user, std::vector<Row>& rows) {
   constexpr double kFrame = 0.1;
   constexpr int kFrames = 240, kSlices = 2;
   const JobDetail done =
       ended_well(user,
                  user.submit(R"({"run":"sleep 0.1 # {frame}","kind":"render","units":{"frames":"1..240"},)"
-                             R"("resources":{"gpus":"gpu:0.5"}})"));
+                             R"("limits":{"vram":"1GB"},"resources":{"gpus":"gpu:0.5"}})"));
   const double took = seconds_between(*done.job.started, *done.job.ended);
   rows.push_back({.what = "240 frames of 0.1 s over 2 slices, of the ideal parallel time",
                   .value = kFrame * kFrames / kSlices / took * 100,
@@ -62,8 +63,8 @@ void frame_rows(Caller& user, std::vector<Row>& rows) {
 // One person of a team: a session on the device, and beside it two short jobs as a CI would start them.
 void spend_a_morning(Caller& person, const std::string& gpus, std::mutex& mutex, std::vector<double>& waits) {
   const auto job = [&](const char* kind, const char* run) {
-    return std::string(R"({"kind":")") + kind + R"(","run":")" + run + R"(","resources":{"gpus":")" + gpus +
-           R"("}})";
+    return std::string(R"({"kind":")") + kind + R"(","run":")" + run +
+           R"(","limits":{"vram":"1GB"},"resources":{"gpus":")" + gpus + R"("}})";
   };
   std::vector<JobId> jobs{person.submit(job("interactive", "sleep 4"))};
   for (int i = 0; i < 2; ++i) {
@@ -133,7 +134,7 @@ exec python3 t.py)";
 
 std::string training(int steps) {
   const std::string script = replaced(std::string(kTraining), "STEPS", std::to_string(steps));
-  return R"({"kind":"training","preemptible":true,"priority":10,"resources":{"gpus":"gpu:1"},)"
+  return R"({"kind":"training","preemptible":true,"priority":10,"limits":{"vram":"1GB"},"resources":{"gpus":"gpu:1"},)"
          R"("checkpoint":{"signal":"SIGUSR1","grace":"20s"},"run":")" +
          replaced(script, "\n", "\\n") + "\"}";
 }
@@ -186,8 +187,9 @@ void preemption_rows(Caller& user, std::vector<Row>& rows) {
       seen = user.job(train);
     }
     if (wire::is_over(seen.job.state)) break;
-    static_cast<void>(
-        ended_well(user, user.submit(R"({"run":"true","priority":90,"resources":{"gpus":"gpu:1"}})")));
+    static_cast<void>(ended_well(
+        user,
+        user.submit(R"({"run":"true","priority":90,"limits":{"vram":"1GB"},"resources":{"gpus":"gpu:1"}})")));
   }
   static_cast<void>(ended_well(user, train));
   const Told told = read_logs(user, train);
@@ -249,10 +251,12 @@ double real_peaks(std::vector<Caller>& teams) {
     std::vector<std::pair<Caller*, JobId>> little;
     for (Caller& other : teams)
       if (&other != &busy)
-        little.emplace_back(&other, other.submit(R"({"run":"sleep 0.5","resources":{"gpus":"gpu:0.33"}})"));
+        little.emplace_back(
+            &other,
+            other.submit(R"({"run":"sleep 0.5","limits":{"vram":"1GB"},"resources":{"gpus":"gpu:0.33"}})"));
     const JobId film =
         busy.submit(R"({"run":"sleep 0.5 # {frame}","kind":"render","units":{"frames":"1..36"},"chunk":4,)"
-                    R"("resources":{"gpus":"gpu:0.33"}})");
+                    R"("limits":{"vram":"1GB"},"resources":{"gpus":"gpu:0.33"}})");
     times.push_back(turnaround(ended_well(busy, film)));
     for (const auto& [other, id] : little) static_cast<void>(ended_well(*other, id));
   }
