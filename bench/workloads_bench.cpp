@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Services behind the gateway beside nginx, and frames over slices: a real server, a real agent, real
-// sandboxes.
+// Services behind the gateway beside nginx: a real server, a real agent, real sandboxes.
 #include <algorithm>
 #include <atomic>
 #include <csignal>
@@ -15,6 +14,7 @@
 #include "bench/bench.hpp"
 #include "bench/http_load.hpp"
 #include "bench/site.hpp"
+#include "bench/units_bench.hpp"
 
 namespace tranche::bench {
 namespace {
@@ -234,22 +234,6 @@ void fairness_rows(Site& site, Caller& user, std::vector<Row>& rows) {
   flood.ask("DELETE", "/v1/services/wild");
 }
 
-void frame_rows(Caller& user, std::vector<Row>& rows) {
-  constexpr double kFrame = 0.1;
-  constexpr int kFrames = 240, kSlices = 2;
-  // Two fit on the device at once, and no third.
-  const JobId film = user.submit(
-      R"({"run":"sleep 0.1 # {frame}","kind":"render","units":{"frames":"1..240"},"resources":{"gpus":"gpu:0.5"}})");
-  const wire::JobDetail done = user.until_over(film);
-  if (done.job.state != wire::JobState::kSucceeded || !done.job.started || !done.job.ended)
-    throw std::runtime_error("the frames failed: " + done.message);
-  const double took = static_cast<double>((*done.job.ended - *done.job.started).count()) / 1e6;
-  rows.push_back({.what = "240 frames of 0.1 s over 2 slices, of the ideal parallel time",
-                  .value = kFrame * kFrames / kSlices / took * 100,
-                  .unit = "%",
-                  .goal = 95});
-}
-
 std::vector<Row> run() {
   std::vector<Row> rows;
   Site site;
@@ -265,14 +249,14 @@ std::vector<Row> run() {
     if (wanted("cold")) cold_rows(user, rows);
     if (wanted("fairness")) fairness_rows(site, user, rows);
   }
-  if (wanted("frames")) frame_rows(user, rows);
+  for (Row& row : unit_rows(site)) rows.push_back(std::move(row));
   return rows;
 }
 
 }  // namespace
 
 Suite workloads_suite() {
-  return {"workloads", "Services behind the gateway beside nginx, cold starts, frames over slices.", run};
+  return {"workloads", "Services behind the gateway beside nginx; frames, people, preemption, a farm.", run};
 }
 
 }  // namespace tranche::bench

@@ -199,7 +199,7 @@ def a_job_again_and_again():
                        "--cpus", "1", "--", "echo", "again")
         assert made.returncode == 0, made.stderr
         shown = site.ana.get("/v1/recurring/nightly").json
-        assert shown["left"] > 300 and shown["runs"] == 0, shown
+        assert shown["goes_on"] and shown["planned_to"] > shown["next"] and shown["runs"] == 0, shown
         assert "nightly" in tranche(site, "recurring", "list").stdout
         deadline = time.monotonic() + PATIENCE
         while not site.ana.get("/v1/recurring/nightly").json.get("last"):
@@ -213,6 +213,55 @@ def a_job_again_and_again():
             refused = tranche(site, "run", "--name", "x", "--every", wrong, "--", "true")
             assert refused.returncode != 0 and "every" in refused.stderr, refused.stderr
         assert "name" in tranche(site, "run", "--every", "day 22:00", "--", "true").stderr
+
+
+def hours_of_the_day(first, last):
+    """Two times of the day so many minutes from now, in UTC."""
+    return "-".join(time.strftime("%H:%M", time.gmtime(time.time() + 60 * minutes)) for minutes in (first, last))
+
+
+def a_job_in_its_hours():
+    """A job waits for its window, says so, and one whose window is open starts; what cannot be is refused."""
+    with Site() as site:
+        site.agent("n1")
+        later = tranche(site, "run", "--window", hours_of_the_day(120, 240), "--cpus", "1", "-o", "name", "--", "true")
+        assert later.returncode == 0, later.stderr
+        job = later.stdout.strip()
+        why = tranche(site, "why", job).stdout
+        assert "waits for its window" in why and "UTC, which opens at" in why, why
+        assert show(site, job)["job"]["state"] == "pending"
+        assert "window" in tranche(site, "show", job).stdout
+        now = tranche(site, "run", "--window", hours_of_the_day(-60, 60), "--window-end", "stop", "--cpus", "1", "-o", "name",
+                      "--", "true")
+        assert until(site, now.stdout.strip(), over)["job"]["state"] == "succeeded", now
+        soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
+        for flags, words in ((("--window", hours_of_the_day(120, 240), "--deadline", soon), "too late for the deadline"),
+                             (("--cheapest",), "a deadline and a time limit"),
+                             (("--cheapest", "--time", "2h", "--deadline", soon), "cannot end by"),
+                             (("--window", "22:00-06:00", "--window-end", "stop", "--time", "9h"), "begins anew"),
+                             (("--window", "22:00-06:00", "--tz", "Mars/Base"), "no time zone"),
+                             (("--window", "22:00"), "two times of day")):
+            refused = tranche(site, "run", *flags, "--cpus", "1", "--", "true")
+            assert refused.returncode != 0 and words in refused.stderr, (flags, refused.stderr)
+
+
+def the_cheapest_hours():
+    """With a price list by the hour, a job waits for the cheap ones as its deadline allows, and says what it saves."""
+    with Site() as site:
+        site.agent("n1")
+        # Twelve hours from now on are dear; those after them are cheap.
+        minute = int(time.time() // 60) % 1440
+        cheap = {"name": "night", "minute_from": (minute + 240) % 1440, "minute_to": (minute + 600) % 1440, "gpu_hour": "1.00"}
+        answer = site.operator.put("/v1/prices", {"name": "list", "rules": [cheap, {"name": "day", "gpu_hour": "3.00"}]})
+        assert answer.status // 100 == 2, answer
+        deadline = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 20 * 3600))
+        flags = ("--cheapest", "--deadline", deadline, "--time", "2h", "--gpus", "gpu:1")
+        plan = tranche(site, "run", *flags, "--dry-run", "--", "true")
+        assert "not before" in plan.stdout and "night" in plan.stdout, (plan.stdout, plan.stderr)
+        made = tranche(site, "run", *flags, "-o", "name", "--", "true")
+        assert made.returncode == 0, made.stderr
+        why = tranche(site, "why", made.stdout.strip()).stdout
+        assert "cheapest start before its deadline" in why and "2.00" in why and "6.00 now" in why, why
 
 
 def a_shell_on_a_slice():
@@ -259,4 +308,5 @@ def a_clip_in_pieces():
 if __name__ == "__main__":
     main([progress_of_steps, frames_of_a_render, frame_that_always_fails, frames_survive_a_killed_agent,
           the_animation_of_the_examples, a_training_goes_on_where_it_stopped, stopping_a_render, jobs_after_jobs, restart_in_the_middle, a_job_again_and_again,
+          a_job_in_its_hours, the_cheapest_hours,
           a_shell_on_a_slice, a_clip_in_pieces])

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/files.hpp"
+#include "base/text.hpp"
 
 namespace tranche::agent {
 namespace {
@@ -34,12 +35,6 @@ tranche_end() {
   fi
 }
 )sh";
-
-std::string replaced(std::string text, std::string_view what, std::string_view with) {
-  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
-    text.replace(at, what.size(), with);
-  return text;
-}
 
 void make_file(const std::string& path, std::string_view content, unsigned mode, std::uint32_t uid) {
   write_whole(path, content, mode);

@@ -8,6 +8,7 @@
 
 #include "api/openapi.hpp"
 #include "api/problem.hpp"
+#include "api/recurring_plan.hpp"
 
 namespace tranche::api {
 namespace {
@@ -168,6 +169,7 @@ std::shared_ptr<const Catalogue> Api::catalogue() const {
 
 void Api::pulse() {
   events_.pulse();
+  plan_recurring(loop_);
   const std::lock_guard lock(job_followers_mutex_);
   std::erase_if(job_followers_, [](const auto& entry) { return !entry.second(false); });
 }

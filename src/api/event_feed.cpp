@@ -74,6 +74,7 @@ struct Needed {
   Action operator()(const engine::RecurringSet&) const { return Action::kViewJob; }
   Action operator()(const engine::RecurringRemoved&) const { return Action::kViewJob; }
   Action operator()(const engine::RecurringRan&) const { return Action::kViewJob; }
+  Action operator()(const engine::RecurringPlanned&) const { return Action::kViewJob; }
   Action operator()(const engine::LevelSet&) const { return Action::kViewBilling; }
   Action operator()(const engine::LevelRemoved&) const { return Action::kViewBilling; }
   Action operator()(const engine::LevelJudged&) const { return Action::kViewJob; }

@@ -8,6 +8,7 @@
 #include "api/views.hpp"
 #include "engine/admission.hpp"
 #include "engine/lease_meter.hpp"
+#include "engine/start_window.hpp"
 #include "engine/why.hpp"
 #include "wire/fields.hpp"
 #include "wire/job_spec.hpp"
@@ -42,7 +43,17 @@ void plan(Api& api, Call call, engine::SubmitJob command, const std::string& own
              } else {
                out.refusal = admitted.error();
              }
-             out.price = engine::job_price(state, owner, out.ask, out.admission, state.now);
+             const auto start = engine::planned_start(state, owner, out.ask, out.admission, state.now);
+             if (start) {
+               out.starts = *start;
+               if (out.ask.window && !out.starts && !engine::is_open(*out.ask.window, state.now))
+                 out.starts = engine::open_span(*out.ask.window, state.now).from;
+             } else if (out.admitted) {
+               out.admitted = false;
+               out.refusal = start.error();
+             }
+             out.price =
+                 engine::job_price(state, owner, out.ask, out.admission, out.starts.value_or(state.now));
              return json(out);
            });
 }

@@ -14,7 +14,7 @@ using std::chrono::seconds;
 
 constexpr std::size_t kSpansMost = 1000;
 constexpr std::size_t kStepsMax = 20'000;  // Of a rule that skips most of what it goes through.
-constexpr auto kAhead = std::chrono::hours(24 * 366);
+constexpr auto kWindowsAhead = std::chrono::hours(24 * 366);
 
 std::string upper_case(std::string_view text) {
   std::string out(text);
@@ -137,6 +137,29 @@ Result<Repeat, std::string> read_repeat(std::string_view every, std::uint32_t ti
   return repeat;
 }
 
+Result<std::vector<LocalTime>, std::string> occurrences(
+    const Zone& zone, LocalTime from, const Repeat& repeat, std::size_t most, seconds ahead) {
+  icalrecurrencetype rule = icalrecurrencetype_from_string(repeat.rule.c_str());
+  if (icaltime_is_utc(rule.until)) {
+    // Occurrences are compared as clocks on the wall show them.
+    const Instant end{std::chrono::duration_cast<Duration>(seconds(icaltime_as_timet(rule.until)))};
+    rule.until = icaltime_from_string(ical_text(zone.local(end)).c_str());
+  }
+  const icaltimetype start = icaltime_from_string(ical_text(from).c_str());
+  const std::unique_ptr<icalrecur_iterator, IteratorEnd> iterator(icalrecur_iterator_new(rule, start));
+  if (!iterator) return refuse("'" + repeat.rule + "' cannot be followed");
+  std::vector<LocalTime> times;
+  for (std::size_t step = 0; step < kStepsMax && times.size() < most; ++step) {
+    const icaltimetype next = icalrecur_iterator_next(iterator.get());
+    if (icaltime_is_null_time(next) || next.year > 2098) break;
+    const LocalTime local = local_of(next);
+    if (local < from) continue;
+    if (local > from + ahead) break;
+    times.push_back(local);
+  }
+  return times;
+}
+
 Result<std::vector<Span>, std::string> expand(const Zone& zone,
                                               const LocalWindow& window,
                                               const Repeat& repeat,
@@ -146,25 +169,12 @@ Result<std::vector<Span>, std::string> expand(const Zone& zone,
     const Instant from = zone.instant(window.from);
     return std::vector<Span>{{from, from + window.length}};
   }
-  icalrecurrencetype rule = icalrecurrencetype_from_string(repeat.rule.c_str());
-  if (icaltime_is_utc(rule.until)) {
-    // Occurrences are compared as clocks on the wall show them.
-    const Instant end{std::chrono::duration_cast<Duration>(seconds(icaltime_as_timet(rule.until)))};
-    rule.until = icaltime_from_string(ical_text(zone.local(end)).c_str());
-  }
-  const icaltimetype start = icaltime_from_string(ical_text(window.from).c_str());
-  const std::unique_ptr<icalrecur_iterator, IteratorEnd> iterator(icalrecur_iterator_new(rule, start));
-  if (!iterator) return refuse("'" + repeat.rule + "' cannot be followed");
+  const auto times = occurrences(zone, window.from, repeat, most, kWindowsAhead);
+  if (!times) return refuse(times.error());
+  if (times->empty()) return refuse("'" + repeat.rule + "' never happens in the year after --from");
   std::vector<Span> spans;
-  for (std::size_t step = 0; step < kStepsMax && spans.size() < most; ++step) {
-    const icaltimetype next = icalrecur_iterator_next(iterator.get());
-    if (icaltime_is_null_time(next) || next.year > 2098) break;
-    const LocalTime local = local_of(next);
-    if (local < window.from) continue;
-    if (local > window.from + kAhead) break;
-    spans.push_back(resolve(zone, local, local + length));
-  }
-  if (spans.empty()) return refuse("'" + repeat.rule + "' never happens in the year after --from");
+  spans.reserve(times->size());
+  for (const LocalTime local : *times) spans.push_back(resolve(zone, local, local + length));
   return spans;
 }
 

@@ -27,6 +27,11 @@ struct Repeat {
                                                       std::uint32_t times,
                                                       std::string_view until);
 
+// The local times of a rule from `from` on, which counts as its first day: at most so many, and none further
+// ahead.
+[[nodiscard]] Result<std::vector<LocalTime>, std::string> occurrences(
+    const Zone&, LocalTime from, const Repeat&, std::size_t most, std::chrono::seconds ahead);
+
 struct Span {
   Instant from{};
   Instant to{};

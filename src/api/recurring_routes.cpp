@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs that run again and again: set, look at, remove. The calendar becomes instants here.
+// Jobs that run again and again: set, look at, remove.
 #include "api/api.hpp"
 #include "api/booking_views.hpp"
 #include "api/named.hpp"
 #include "api/problem.hpp"
-#include "api/recurrence.hpp"
+#include "api/recurring_plan.hpp"
 #include "api/submission.hpp"
 #include "wire/recurring.hpp"
 
@@ -19,13 +19,13 @@ wire::RecurringView view_of(const State& state, const engine::RecurringJob& job)
                            .owner = engine::path_of(state, job.owner),
                            .every = job.every,
                            .zone = job.zone,
-                           .left = job.times.size(),
+                           .goes_on = !job.rule.empty(),
                            .runs = job.runs,
                            .passed_over = job.passed_over,
                            .problem = job.problem};
   if (!job.times.empty()) {
     view.next = job.times.front();
-    view.last_planned = job.times.back();
+    view.planned_to = job.times.back();
   }
   if (job.last != JobId{}) view.last = job.last;
   return view;
@@ -49,24 +49,26 @@ void set(Api& api, Call call) {
                                        .unit_tries = read->unit_tries},
                                .every = spec->every};
   const std::string owner(call.query_value("owner"));
-  api.loop().read([&api, call = std::move(call), spec = std::move(*spec), command, owner](
-                      const State& state) mutable {
-    const PartyId party = owner.empty() ? call.envelope.actor : engine::find_path(state, owner);
-    if (!spec.job.workdir.empty())
-      if (const auto wrong = workdir_problem(api, state, party, spec.job.workdir))
-        return call.reply.send(problem(*wrong, call.envelope.request_id));
-    command.zone = spec.zone.empty() ? zone_of(state, party) : spec.zone;
-    const auto now = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
-    const auto spans = spans_of({spec.every, command.zone, spec.times, spec.until}, std::max(now, state.now));
-    if (!spans) return call.reply.send(problem(spans.error(), call.envelope.request_id));
-    for (const Span& span : *spans) command.times.push_back(span.from);
-    // Nobody of that name: refused by the engine like any other that may not be seen.
-    command.owner = party == PartyId{} ? PartyId::make(PartyKind::kUser, 0) : party;
-    api.run(std::move(call), std::move(command), [](const server::Outcome& outcome) {
-      const auto& event = std::get<engine::RecurringSet>(outcome.events->front());
-      return json(view_of(*outcome.state, outcome.state->work.recurring.at(event.key)));
-    });
-  });
+  api.loop().read(
+      [&api, call = std::move(call), spec = std::move(*spec), command, owner](const State& state) mutable {
+        const PartyId party = owner.empty() ? call.envelope.actor : engine::find_path(state, owner);
+        if (!spec.job.workdir.empty())
+          if (const auto wrong = workdir_problem(api, state, party, spec.job.workdir))
+            return call.reply.send(problem(*wrong, call.envelope.request_id));
+        command.zone = spec.zone.empty() ? zone_of(state, party) : spec.zone;
+        const auto now = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+        auto first = first_times(spec, command.zone, std::max(now, state.now));
+        if (!first) return call.reply.send(problem(first.error(), call.envelope.request_id));
+        command.times = std::move(first->times);
+        command.rule = std::move(first->rule);
+        command.planned_to = first->planned_to;
+        // Nobody of that name: refused by the engine like any other that may not be seen.
+        command.owner = party == PartyId{} ? PartyId::make(PartyKind::kUser, 0) : party;
+        api.run(std::move(call), std::move(command), [](const server::Outcome& outcome) {
+          const auto& event = std::get<engine::RecurringSet>(outcome.events->front());
+          return json(view_of(*outcome.state, outcome.state->work.recurring.at(event.key)));
+        });
+      });
 }
 
 void list(Api& api, Call call) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/submission.hpp"
 
+#include "api/recurrence.hpp"
+#include "base/text.hpp"
+#include "engine/start_window.hpp"
 #include "server/workdir_store.hpp"
 #include "wire/resolve_ask.hpp"
 
@@ -17,11 +20,69 @@ std::optional<wire::Problem> take_units(const wire::JobSpec& spec, engine::Submi
   if (!unit || *unit == wire::WorkUnit::kNone || spec.units->size() != 1)
     return wire::Problem{
         "units", "names one kind of unit, such as {frames: 1..240}", "frames, seconds or units"};
-  constexpr std::uint32_t kTriesOfUnits = 3;
   command.unit = *unit;
   command.units = range;
   command.chunk = spec.chunk;
-  command.unit_tries = spec.retry ? spec.retry->attempts + 1 : kTriesOfUnits;
+  command.unit_tries = spec.retry ? spec.retry->attempts + 1 : wire::kTriesOfUnits;
+  return std::nullopt;
+}
+
+constexpr int kOffsetYears = 10;  // Of a window's zone: no job waits longer, and few recur longer.
+
+// Minutes of a day that a person wrote as 22:00.
+std::optional<std::uint32_t> minute_of_day(const std::string& text, const Zone& zone, Instant now) {
+  if (text.find_first_not_of("0123456789:") != std::string::npos) return std::nullopt;
+  const auto when = read_time(text, zone, now);
+  if (!when) return std::nullopt;
+  const auto day = std::chrono::floor<std::chrono::days>(when->local);
+  return static_cast<std::uint32_t>(std::chrono::floor<std::chrono::minutes>(when->local - day).count());
+}
+
+// The offsets that hold from now on.
+std::vector<wire::ZoneOffset> offsets_ahead(const Zone& zone, Instant now) {
+  std::vector<wire::ZoneOffset> ahead;
+  for (const wire::ZoneOffset& offset : zone.offsets()) {
+    if (offset.from <= now) {
+      ahead.assign(1, offset);
+    } else if (offset.from < now + std::chrono::years(kOffsetYears)) {
+      ahead.push_back(offset);
+    }
+  }
+  return ahead;
+}
+
+Duration length_of(const engine::StartWindow& window) {
+  const std::uint32_t day = window.to_minute > window.from_minute ? 0 : 24 * 60;
+  return std::chrono::minutes(day + window.to_minute - window.from_minute);
+}
+
+std::optional<wire::Problem> take_window(const wire::JobSpec& spec, engine::SubmitJob& command) {
+  if (!spec.window) return std::nullopt;
+  const wire::JobWindow& wish = *spec.window;
+  if (!wish.recurrence.empty() && wish.recurrence != "FREQ=DAILY")
+    return wire::Problem{
+        "window.recurrence", "a window opens every day", "leave it out, or book: tranche book"};
+  const std::string name = wish.tz.empty() ? "UTC" : wish.tz;
+  const auto zone = Zone::find(name);
+  if (!zone) return wire::Problem{"window.tz", "there is no time zone '" + name + "'", "Europe/Madrid"};
+  const auto now = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+  const auto from = minute_of_day(wish.start, *zone, now);
+  const auto to = minute_of_day(wish.end, *zone, now);
+  if (!from || !to || *from == *to)
+    return wire::Problem{"window",
+                         "'" + wish.start + "-" + wish.end + "' is no span of hours",
+                         "two times of day such as 22:00 and 06:00; for a date: tranche book"};
+  engine::StartWindow window{*from, *to, name, wish.at_end, offsets_ahead(*zone, now)};
+  const bool starts_anew =
+      wish.at_end == wire::WindowEnd::kStop && !spec.checkpoint && command.unit == wire::WorkUnit::kNone;
+  if (starts_anew && command.ask.time > length_of(window))
+    return wire::Problem{"window",
+                         "its time limit of " + text(command.ask.time) + " is longer than the window of " +
+                             text(length_of(window)) + ", and without a checkpoint it begins anew in each",
+                         "say how it saves its work (checkpoint in the job file), --window-end finish, or "
+                         "--time of at most " +
+                             text(length_of(window))};
+  command.ask.window = std::move(window);
   return std::nullopt;
 }
 
@@ -64,6 +125,7 @@ Result<engine::SubmitJob, wire::Problem> read_submission(Api& api, wire::JobSpec
   for (const auto& [name, secret] : secrets) spec.secrets.set(name, api.sealer().seal(secret));
   engine::SubmitJob command{.owner = {}, .name = spec.name, .ask = *ask, .spec = wire::to_json(spec)};
   if (const auto wrong = take_units(spec, command)) return refuse(*wrong);
+  if (const auto wrong = take_window(spec, command)) return refuse(*wrong);
   if (const auto wrong = take_after(spec, command)) return refuse(*wrong);
   return command;
 }

@@ -311,4 +311,10 @@ std::optional<Bytes> parse_bytes(std::string_view text) {
   return Bytes{negative ? -*count : *count};
 }
 
+std::string replaced(std::string text, std::string_view what, std::string_view with) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
+    text.replace(at, what.size(), with);
+  return text;
+}
+
 }  // namespace tranche

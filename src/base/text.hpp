@@ -29,6 +29,9 @@ std::optional<Money> parse_money(std::string_view text);
 void append_text(std::string& out, Bytes size);
 std::optional<Bytes> parse_bytes(std::string_view text);  // B, kB..PB, KiB..PiB, any case; decimals if exact.
 
+// Every occurrence of `what`, which is not empty.
+std::string replaced(std::string text, std::string_view what, std::string_view with);
+
 template <class T>
   requires requires(std::string& out, T value) { append_text(out, value); }
 std::string text(T value) {

@@ -94,5 +94,11 @@ TEST_CASE("text: whatever is written is read back") {
   }
 }
 
+TEST_CASE("text: a word is replaced wherever it stands, and never inside what replaced it") {
+  CHECK(replaced("{a} and {a}", "{a}", "{a}{a}") == "{a}{a} and {a}{a}");
+  CHECK(replaced("nothing here", "{a}", "x") == "nothing here");
+  CHECK(replaced("aaa", "aa", "") == "a");
+}
+
 }  // namespace
 }  // namespace tranche

@@ -168,7 +168,8 @@ std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
   line("resolved", resolved);
   line("priority", std::to_string(job.priority));
   line("time limit", detail.ask.time.count() == 0 ? "" : text(detail.ask.time));
-  line("deadline", detail.ask.deadline == Instant{} ? "" : local_time_text(detail.ask.deadline));
+  line("window", detail.ask.window ? wire::text(*detail.ask.window) : "");
+  line("deadline", detail.ask.deadline ? local_time_text(*detail.ask.deadline) : "");
   line("admission", job.admission == wire::Admission::kOnDemand ? "on demand" : "within quota");
   line("hold", detail.hold == Money{} ? "" : text(detail.hold));
   line("cost", detail.charged == Money{} && detail.held == Money{} ? "" : text(detail.charged));

@@ -29,7 +29,7 @@ struct Options {
   std::string owner{};
   bool dry_run = false;
   std::vector<std::string> wait{};  // Empty text: for ever.
-  std::string every{}, zone{}, until{};
+  std::string every{}, until{};
   VideoOptions video{};
 };
 
@@ -60,6 +60,7 @@ std::string plan_text(const JobPlan& plan) {
     out += "resolved    " + std::to_string(ask.instances) + " x " + gpus_text(ask.milli_each) + " GPU, " +
            text(Bytes{ask.vram_each}) + " each, " + std::string(wire::name_of(ask.isolation)) + "\n";
   }
+  if (plan.starts) out += "starts      not before " + local_time_text(*plan.starts) + "\n";
   if (ask.time.count() > 0) out += "time limit  " + text(ask.time) + "\n";
   if (plan.hold != Money{}) out += "hold        " + text(plan.hold) + "\n";
   return out + price_text(plan.price);
@@ -159,7 +160,7 @@ void run_again_and_again(Session& session,
     throw usage_failure("a job that runs again and again needs a name", "give --name nightly");
   wire::RecurringSpec spec{.name = job.name,
                            .every = options.every,
-                           .zone = options.zone,
+                           .zone = options.job.zone.value_or(""),
                            .until = options.until,
                            .job = std::move(job)};
   const std::string path = owner.empty() ? "/v1/recurring" : "/v1/recurring?owner=" + path_segment(owner);
@@ -175,6 +176,8 @@ void run(Session& session, Options options) {
   JobRead read = read_job(options.job, file);
   wire::JobSpec& job = read.job;
   for (const std::string& note : read.notes) session.say(note);
+  if (options.job.zone && options.every.empty() && !job.window)
+    throw usage_failure("--tz is the zone of --every or --window: give one of them");
   const std::string patience = options.wait.empty() ? "" : options.wait.front();
   if (!patience.empty() && !parse_duration(patience)) {
     throw usage_failure("--wait takes a duration such as 10m, not '" + patience + "'");
@@ -246,6 +249,15 @@ void add_job_options(CLI::App& command, RunOptions& job) {
       .add_option("--deadline", job.deadline, "Must have ended by then, such as 2026-11-16T08:00:00+01:00")
       ->type_name("TIME");
   command
+      .add_option(
+          "--window", job.window, "Starts only in these hours of the day, such as 22:00-06:00; see --tz")
+      ->type_name("HOURS");
+  command
+      .add_option(
+          "--window-end", job.window_end, "At their end: finish what runs (default), or stop until the next")
+      ->type_name("WHAT");
+  command.add_flag("--cheapest", job.cheapest, "Starts when it costs least; needs --deadline and --time");
+  command
       .add_option("--after", job.after, "JOB, JOB:ok or JOB:any: start when it has ended; may be repeated")
       ->type_name("JOB")
       ->expected(1)
@@ -272,10 +284,9 @@ void add_submit_options(CLI::App& command, const std::shared_ptr<Options>& optio
   auto* every = command.add_option(
       "--every", options->every, "Again and again: \"weekdays 22:00\", \"day 03:30\", \"mon,thu 06:00\"");
   every->type_name("WHEN");
-  command.add_option("--tz", options->zone, "Zone of --every, such as Europe/Madrid; else the owner's")
-      ->type_name("ZONE")
-      ->needs(every);
-  command.add_option("--until", options->until, "Last date of --every; else a year")
+  command.add_option("--tz", options->job.zone, "Zone of --every (else the owner's) and --window (else UTC)")
+      ->type_name("ZONE");
+  command.add_option("--until", options->until, "Last date of --every; else it goes on for ever")
       ->type_name("DATE")
       ->needs(every);
   command.add_flag("--dry-run", options->dry_run, "Say what would become of it; submit nothing");
@@ -308,18 +319,20 @@ void add_sbatch_command(CLI::App& root, Program& program) {
 
 void add_run_command(CLI::App& root, Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& command =
-      add_command(root,
-                  {"run",
-                   "Submit a job",
-                   "tranche run -f job.yaml\n"
-                   "tranche run --gpus 10GB --kind inference --time 30m -- ./serve --model 7b\n"
-                   "tranche run --gpus H100:0.5 --dry-run -- python train.py\n"
-                   "tranche run --gpus H100 --wait=2h -- ./render.sh && echo done\n"
-                   "tranche run --kind render --frames 1-240 --gpus 10GB -- povray scene.ini +K{frame}\n"
-                   "tranche run --kind video --input clip.mp4 -- ffmpeg -i {input} -vf hflip {output}\n"
-                   "tranche run --after job_00007K -- ./publish.sh\n"
-                   "tranche run --name nightly --every \"weekdays 22:00\" --tz Europe/Madrid -- ./train.sh"});
+  CLI::App& command = add_command(
+      root,
+      {"run",
+       "Submit a job",
+       "tranche run -f job.yaml\n"
+       "tranche run --gpus 10GB --kind inference --time 30m -- ./serve --model 7b\n"
+       "tranche run --gpus H100:0.5 --dry-run -- python train.py\n"
+       "tranche run --gpus H100 --wait=2h -- ./render.sh && echo done\n"
+       "tranche run --kind render --frames 1-240 --gpus 10GB -- povray scene.ini +K{frame}\n"
+       "tranche run --kind video --input clip.mp4 -- ffmpeg -i {input} -vf hflip {output}\n"
+       "tranche run --after job_00007K -- ./publish.sh\n"
+       "tranche run --window 22:00-06:00 --tz Europe/Madrid --window-end stop -- ./train.sh\n"
+       "tranche run --cheapest --deadline 2026-11-20T08:00:00+01:00 --time 4h --gpus H100 -- ./train.sh\n"
+       "tranche run --name nightly --every \"weekdays 22:00\" --tz Europe/Madrid -- ./train.sh"});
   command
       .add_option("-f,--file", options->job.file, "Job file in YAML or JSON; '-' is stdin. Flags go on top")
       ->type_name("FILE");

@@ -107,6 +107,27 @@ void apply_units(const RunOptions& options, JobSpec& job) {
   for (const std::string& one : options.after) job.after.push_back(one);
 }
 
+// "22:00-06:00"
+void apply_window(const RunOptions& options, JobSpec& job) {
+  if (options.cheapest) job.cheapest = true;
+  if (options.window) {
+    const auto dash = options.window->find('-');
+    if (dash == std::string::npos)
+      throw usage_failure("--window takes two times of day, not '" + *options.window + "'",
+                          "for example: --window 22:00-06:00 --tz Europe/Madrid");
+    job.window =
+        wire::JobWindow{.start = options.window->substr(0, dash), .end = options.window->substr(dash + 1)};
+  }
+  if (!job.window) {
+    if (options.window_end)
+      throw usage_failure("--window-end says what happens at the end of --window: give both");
+    return;
+  }
+  if (options.zone) job.window->tz = *options.zone;
+  if (options.window_end)
+    job.window->at_end = name_of_flag<wire::WindowEnd>("--window-end", *options.window_end);
+}
+
 }  // namespace
 
 JobSpec job_of(const RunOptions& options, const std::optional<std::string>& file_text) {
@@ -145,6 +166,7 @@ JobRead read_job(const RunOptions& options, const std::optional<std::string>& fi
   if (options.model) job.model = wire::ModelUse{.name = *options.model};
   if (options.preemptible) job.preemptible = true;
   apply_units(options, job);
+  apply_window(options, job);
   set_pairs("--label", options.labels, job.labels);
   set_pairs("--env", options.envs, job.envs);
   if (!options.command.empty() && !batch) job.run = command_line(options.command);

@@ -12,10 +12,12 @@ namespace tranche::cli {
 struct RunOptions {
   std::string file{};  // "-": stdin.
   std::optional<std::string> gpus{}, name{}, kind{}, time{}, priority{}, isolation{}, sku{}, spend{}, cpus{},
-      memory{}, image{}, workdir{}, model{}, frames{}, chunk{}, retry{}, deadline{};
+      memory{}, image{}, workdir{}, model{}, frames{}, chunk{}, retry{}, deadline{}, window{}, window_end{},
+      zone{};
   std::vector<std::string> labels{}, envs{};  // key=value
   std::vector<std::string> after{};
   bool preemptible = false;
+  bool cheapest = false;
   std::vector<std::string> command{};
 };
 

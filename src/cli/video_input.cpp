@@ -60,11 +60,6 @@ double segment_seconds(const VideoOptions& options) {
   return seconds;
 }
 
-void replace_all(std::string& text, std::string_view what, std::string_view with) {
-  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
-    text.replace(at, what.size(), with);
-}
-
 }  // namespace
 
 ScratchFolder::ScratchFolder() {
@@ -96,8 +91,8 @@ void cut_video(const VideoOptions& options, const std::filesystem::path& folder,
             "ffmpeg");
   const auto pieces = std::distance(std::filesystem::directory_iterator(folder), {});
   if (pieces == 0) throw Failure(kOther, {options.input + " holds nothing to work on"});
-  replace_all(job.run, "{input}", "piece_{unit:05}.mkv");
-  replace_all(job.run, "{output}", "{output}/piece_{unit:05}.mkv");
+  job.run = replaced(std::move(job.run), "{input}", "piece_{unit:05}.mkv");
+  job.run = replaced(std::move(job.run), "{output}", "{output}/piece_{unit:05}.mkv");
   job.units = std::map<std::string, wire::UnitRange>{{"units", {.first = 1, .last = pieces}}};
   job.labels.set("footage_seconds", std::to_string(static_cast<std::int64_t>(std::llround(length))));
   job.workdir = folder.string();

@@ -72,6 +72,7 @@ class Capacity {
 
   void enqueue(const State&, const Job&);
   void dequeue(const State&, const Job&);
+  void wake(Instant at, JobId job);                    // It may start from then on, so a pass is due.
   [[nodiscard]] bool nothing_meant(JobId job) const {  // Waits for a model that nobody has.
     const auto where = where_waiting_.find(job);
     return where != where_waiting_.end() && where->second.kind == kNoKind;

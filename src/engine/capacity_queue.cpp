@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who waits, for what, and since when a pass could help.
+#include <algorithm>
+
 #include "engine/capacity.hpp"
+#include "engine/start_window.hpp"
 #include "engine/state.hpp"
 
 namespace tranche::engine {
@@ -9,7 +12,7 @@ void Capacity::enqueue(const State& state, const Job& job) {
   WaitingKey key{.tier = 100 - job.ask.priority,
                  .tenant = tenant_of(state, job.owner),
                  .kind = kNoKind,
-                 .has_deadline = job.ask.deadline != Instant{}};
+                 .has_deadline = job.ask.deadline.has_value()};
   if (const auto shape = shape_of(job.ask, trust_group(state, key.tenant))) {
     key.kind = placer_.kind(*shape);
     placer_.arrived(key.kind);
@@ -17,7 +20,8 @@ void Capacity::enqueue(const State& state, const Job& job) {
   }
   waiting_[key].insert(job.id);
   where_waiting_[job.id] = key;
-  if (job.not_before > state.now) delayed_.emplace(job.not_before, job.id);
+  if (job.not_before > state.now) wake(job.not_before, job.id);
+  if (job.ask.window) wake(open_span(*job.ask.window, std::max(state.now, job.not_before)).from, job.id);
   static_cast<void>(share_leaf(key.tenant));
   changed();
 }
@@ -31,6 +35,12 @@ void Capacity::dequeue(const State&, const Job& job) {
   if (where->second.kind != kNoKind) waiting_kinds_.leave(where->second.kind);
   where_waiting_.erase(where);
   std::erase_if(delayed_, [&](const auto& entry) { return entry.second == job.id; });
+}
+
+void Capacity::wake(Instant at, JobId job) {
+  const auto [from, to] = delayed_.equal_range(at);
+  const bool known = std::any_of(from, to, [&](const auto& entry) { return entry.second == job; });
+  if (!known) delayed_.emplace(at, job);
 }
 
 bool Capacity::due(Instant now) const {

@@ -85,6 +85,7 @@ Decision decide(const State&, const Envelope&, const NoteProgress&);
 Decision decide(const State&, const Envelope&, const AddReplica&);
 Decision decide(const State&, const Envelope&, const RetireReplica&);
 Decision decide(const State&, const Envelope&, const CountRequests&);
+Decision decide(const State&, const Envelope&, const PlanRecurring&);
 
 void apply(State&, const Envelope&, const Founded&);
 void apply(State&, const Envelope&, const PartyCreated&);
@@ -173,6 +174,7 @@ void apply(State&, const Envelope&, const ServiceSet&);
 void apply(State&, const Envelope&, const RecurringSet&);
 void apply(State&, const Envelope&, const RecurringRemoved&);
 void apply(State&, const Envelope&, const RecurringRan&);
+void apply(State&, const Envelope&, const RecurringPlanned&);
 void apply(State&, const Envelope&, const LevelSet&);
 void apply(State&, const Envelope&, const LevelRemoved&);
 void apply(State&, const Envelope&, const LevelJudged&);

@@ -96,12 +96,14 @@ namespace tranche::engine {
   X(CountRequests, "service.count") \
   X(SetRecurring, "recurring.set") \
   X(RemoveRecurring, "recurring.remove") \
+  X(PlanRecurring, "recurring.plan") \
   X(SetLevel, "level.set") \
   X(RemoveLevel, "level.remove")
 
 // Each event beside its number. Numbers are written to disk: never change or reuse one. On disk an event is its
 // number, then its described fields; fields are only ever appended, with a default.
-// 1 to 39 tenancy, jobs and nodes; 40 to 59 bookings and health; 60 to 89 money and market; 90 to 99 volumes.
+// 1 to 39 tenancy, jobs and nodes; 40 to 59 bookings and health; 60 to 89 money and market; 90 to 92 volumes; 93 to 96
+// workloads.
 #define TRANCHE_EVENTS(X) \
   X(Founded, 1) \
   X(PartyCreated, 2) \
@@ -190,7 +192,8 @@ namespace tranche::engine {
   X(RecurringListingSet, 84) \
   X(RecurringListingRan, 85) \
   X(RecurringListingRemoved, 86) \
-  X(WindowShort, 87)
+  X(WindowShort, 87) \
+  X(RecurringPlanned, 93)
 // clang-format on
 
 // A variant of so many alternatives is slow to compile wherever it is copied or destroyed, and almost every

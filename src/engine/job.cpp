@@ -6,6 +6,7 @@
 #include "engine/admission.hpp"
 #include "engine/attempt.hpp"
 #include "engine/decide.hpp"
+#include "engine/start_window.hpp"
 #include "engine/submit.hpp"
 
 namespace tranche::engine {
@@ -36,7 +37,7 @@ std::optional<Refusal> ask_problem(const State& state, const Ask& ask, Instant n
     return invalid("priority", "priorities are 0 to 100", "give a number from 0 to 100");
   if (ask.spend < Money{})
     return invalid("spend", "a spend limit cannot be negative", "give a positive amount");
-  if (ask.deadline != Instant{} && ask.deadline <= now)
+  if (ask.deadline && *ask.deadline <= now)
     return invalid("deadline", "the deadline has passed already", "give one in the future");
   if (!ask.sku.empty() && !state.skus.contains(ask.sku)) {
     return invalid("sku", "there is no SKU '" + ask.sku + "'", "tranche sku list shows what there is");
@@ -128,6 +129,10 @@ Decision submission_events(const State& state,
     admitted = admit(state, owner, parent_ask(job.ask), envelope.at);
     if (!admitted) return refuse(admitted.error());
   }
+  Ask timed = job.ask;
+  timed.time = admitted->time;
+  const auto start = planned_start(state, owner, timed, admitted->admission, envelope.at);
+  if (!start) return refuse(start.error());
   Events events;
   events.reserve(1);
   auto& event = std::get<JobSubmitted>(events.emplace_back(JobSubmitted{.id = {state.next_job},
@@ -136,7 +141,8 @@ Decision submission_events(const State& state,
                                                                         .hold = admitted->hold,
                                                                         .name = job.name,
                                                                         .ask = job.ask,
-                                                                        .spec = job.spec}));
+                                                                        .spec = job.spec,
+                                                                        .not_before = *start}));
   if (is_group) event.ask = parent_ask(job.ask);
   event.ask.time = admitted->time;
   if (!is_group) return events;
@@ -176,7 +182,8 @@ void apply(State& state, const Envelope& envelope, const JobSubmitted& event) {
                               .version = state.sequence,
                               .name = event.name,
                               .ask = event.ask,
-                              .spec = event.spec});
+                              .spec = event.spec,
+                              .not_before = event.not_before.value_or(Instant{})});
   state.index.jobs_by_owner[event.owner].push_back(event.id);
   state.index.capacity->enqueue(state, state.jobs.rbegin()->second);
   state.next_job = std::max(state.next_job, event.id.value + 1);

@@ -3,6 +3,7 @@
 // Jobs: what somebody wants to run, whether it was admitted, and how it ended.
 #include <boost/describe/class.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -93,8 +94,9 @@ struct JobSubmitted {
   std::string name{};
   Ask ask{};
   std::string spec{};
+  std::optional<Instant> not_before{};  // The start that was planned for it.
 };
-BOOST_DESCRIBE_STRUCT(JobSubmitted, (), (id, owner, admission, hold, name, ask, spec))
+BOOST_DESCRIBE_STRUCT(JobSubmitted, (), (id, owner, admission, hold, name, ask, spec, not_before))
 
 struct StopJob {
   JobId id{};

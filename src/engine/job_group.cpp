@@ -55,12 +55,11 @@ bool held_by_another(const JobGroup& group, JobId job, std::int64_t unit) {
   });
 }
 
-// A unit that went well: whoever else was at it need not go on. A chunk without units and without a time is
-// needless.
+// A unit that went well: whoever else was at it need not go on.
 void settle(JobGroup& group, std::int64_t unit) {
   ++group.done;
   for (Chunk& chunk : group.chunks)
-    if (wire::remove_unit(chunk.left, unit) && chunk.left.empty()) chunk.at = {};
+    if (wire::remove_unit(chunk.left, unit) && chunk.left.empty()) chunk.needless = true;
 }
 
 std::int64_t chunk_size(const JobGroup& group, std::uint32_t running) {
@@ -132,7 +131,7 @@ Straggler find_straggler(const JobGroup& group, Instant now) {
 std::vector<JobId> needless_chunks(const JobGroup& group) {
   std::vector<JobId> jobs;
   for (const Chunk& chunk : group.chunks)
-    if (chunk.left.empty() && chunk.at == Instant{}) jobs.push_back(chunk.job);
+    if (chunk.needless) jobs.push_back(chunk.job);
   return jobs;
 }
 

@@ -26,12 +26,13 @@ BOOST_DESCRIBE_STRUCT(UnitFailure, (), (unit, tries, exit_code, given_up, job))
 
 struct Chunk {
   JobId job{};
-  UnitSet left{};     // Without a verdict.
-  bool told = false;  // Some unit of it has a verdict.
-  Instant at{};       // Of its last verdict, or when it began to run.
-  JobId copy_of{};    // A second try at what a straggler is at; whoever is first counts.
+  UnitSet left{};         // Without a verdict.
+  bool told = false;      // Some unit of it has a verdict.
+  Instant at{};           // Of its last verdict, or when it began to run.
+  JobId copy_of{};        // A second try at what a straggler is at; whoever is first counts.
+  bool needless = false;  // Another chunk has settled the last of its units.
 };
-BOOST_DESCRIBE_STRUCT(Chunk, (), (job, left, told, at, copy_of))
+BOOST_DESCRIBE_STRUCT(Chunk, (), (job, left, told, at, copy_of, needless))
 
 struct JobGroup {
   JobId id{};

@@ -78,6 +78,30 @@ wire::JobPrice job_price(const State& state, PartyId owner, const Ask& ask, Admi
   return out;
 }
 
+StartPrices::StartPrices(const State& state, PartyId owner, const Ask& ask, Admission admission)
+    : state_(&state), time_(ask.time) {
+  if (ask.instances > 0) plans_ = possible_plans(state, owner, JobId{}, ask, admission);
+}
+
+Money StartPrices::most(Instant start) const {
+  Money dearest{};
+  for (const MeterPlan& plan : plans_) dearest = std::max(dearest, most_for(*state_, plan, start, time_));
+  return dearest;
+}
+
+std::vector<Instant> StartPrices::changes(Instant from, Instant to, std::size_t count_max) const {
+  std::set<Instant> changes;
+  for (const MeterPlan& plan : plans_) {
+    const PriceQuery query = price_query(*state_, plan);
+    auto price = price_in_force(*state_, query, from);
+    for (std::size_t seen = 0; price && price->until <= to && seen < count_max; ++seen) {
+      changes.insert(price->until);
+      price = price_in_force(*state_, query, price->until);
+    }
+  }
+  return {changes.begin(), changes.end()};
+}
+
 std::optional<Refusal> funding_problem(const State& state,
                                        PartyId owner,
                                        JobId job,

@@ -71,6 +71,19 @@ Money draw_admission_hold(State&, JobId job, Money amount);
 
 // The price of a job before it starts, over every device it could land on.
 [[nodiscard]] wire::JobPrice job_price(const State&, PartyId owner, const Ask&, Admission, Instant at);
+// The same by when it starts, for a job with a time limit.
+class StartPrices {
+ public:
+  StartPrices(const State&, PartyId owner, const Ask&, Admission);
+  [[nodiscard]] Money most(Instant start) const;
+  // When, after `from` and until `to`, another price may hold; in order, at most so many for each device.
+  [[nodiscard]] std::vector<Instant> changes(Instant from, Instant to, std::size_t count_max) const;
+
+ private:
+  const State* state_;
+  Duration time_;
+  std::vector<MeterPlan> plans_;
+};
 // Why no device it could land on is affordable now. `over_quota`: what admission would set aside.
 [[nodiscard]] std::optional<Refusal> funding_problem(
     const State&, PartyId owner, JobId job, const Ask&, Admission, Money over_quota, Instant at);

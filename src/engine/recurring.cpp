@@ -49,7 +49,8 @@ Decision decide(const State& state,
   if (before != state.work.recurring.end() && before->second.owner != owner)
     if (auto refusal = check_access(state, actor, Action::kStopJob, before->second.owner))
       return refuse(*refusal);
-  return Events{RecurringSet{key, owner, command.job, command.every, command.zone, command.times}};
+  return Events{RecurringSet{
+      key, owner, command.job, command.every, command.zone, command.times, command.rule, command.planned_to}};
 }
 
 void apply(State& state, const Envelope&, const RecurringSet& event) {
@@ -61,6 +62,30 @@ void apply(State& state, const Envelope&, const RecurringSet& event) {
   job.every = event.every;
   job.zone = event.zone;
   job.times = event.times;
+  job.rule = event.rule;
+  job.planned_to = event.planned_to;
+  await_next(*state.index.work, job);
+}
+
+Decision decide(const State& state, const Envelope&, const PlanRecurring& command) {
+  const auto found = state.work.recurring.find(command.key);
+  if (found == state.work.recurring.end()) return Events{};
+  const RecurringJob& job = found->second;
+  const bool follows =
+      std::is_sorted(command.times.begin(), command.times.end()) &&
+      (command.times.empty() || job.times.empty() || command.times.front() > job.times.back());
+  if (job.rule.empty() || job.planned_to != command.planned_from || !follows) return Events{};
+  return Events{RecurringPlanned{command.key, job.owner, command.times, command.planned_to}};
+}
+
+void apply(State& state, const Envelope&, const RecurringPlanned& event) {
+  const auto found = state.work.recurring.find(event.key);
+  if (found == state.work.recurring.end()) return;
+  RecurringJob& job = found->second;
+  if (event.times.empty()) job.rule.clear();
+  forget_next(state, event.key);
+  job.times.insert(job.times.end(), event.times.begin(), event.times.end());
+  job.planned_to = event.planned_to;
   await_next(*state.index.work, job);
 }
 

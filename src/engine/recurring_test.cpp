@@ -113,6 +113,35 @@ TEST_CASE("recurring: what makes no sense is refused, and what is removed runs n
   CHECK(night.state.jobs.empty());
 }
 
+TEST_CASE("recurring: times that follow are added, and a plan that was overtaken is not") {
+  Night night;
+  const Instant first = night.clock + hours(1);
+  REQUIRE(night.set({first}));
+  CHECK(night.run(PlanRecurring{night.key, 0, {first + hours(24)}, 7})->empty());  // No rule: these are all.
+  SetRecurring again{.name = "nightly",
+                     .job = {.ask = gpus(1), .spec = "{}"},
+                     .every = "day 22:00",
+                     .zone = "UTC",
+                     .times = {first},
+                     .rule = "FREQ=DAILY",
+                     .planned_to = 100};
+  REQUIRE(night.run(again, night.ana));
+  CHECK(night.run(PlanRecurring{night.key, 99, {first + hours(24)}, 200})->empty());
+  CHECK(night.run(PlanRecurring{night.key, 100, {first}, 200})->empty());
+  REQUIRE(night.run(PlanRecurring{night.key, 100, {first + hours(24)}, 200})->size() == 1);
+  CHECK(night.job().times == std::vector{first, first + hours(24)});
+  night.clock = first + hours(30);  // Both have passed: one run, and none is left to wake for.
+  night.schedule();
+  CHECK(night.job().runs == 1);
+  REQUIRE(night.run(PlanRecurring{night.key, 200, {first + hours(48)}, 300})->size() == 1);
+  night.finish(night.job().last);
+  night.clock = first + hours(48);
+  night.schedule();
+  CHECK(night.job().runs == 2);
+  REQUIRE(night.run(PlanRecurring{night.key, 300, {}, 300})->size() == 1);  // The rule has come to its end.
+  CHECK(night.job().rule.empty());
+}
+
 TEST_CASE("recurring: a snapshot keeps it, and its next time is known again") {
   Night night;
   REQUIRE(night.set({night.clock + hours(1)}));

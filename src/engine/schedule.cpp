@@ -9,6 +9,7 @@
 #include "engine/lease_meter.hpp"
 #include "engine/preempt.hpp"
 #include "engine/slots.hpp"
+#include "engine/start_window.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -102,7 +103,7 @@ class Pass {
   void push_next(const WaitingKey& key, Jobs::const_iterator from, const Jobs& jobs) {
     for (int looked = 0; from != jobs.end(); ++from) {
       const Job& job = state_.jobs.at(*from);
-      if (job.not_before > envelope_.at || waits_for_window(state_, job)) continue;
+      if (job.not_before > envelope_.at || waits_for_window(state_, job) || is_out_of_hours(job)) continue;
       if (stays_too_long(key.kind, job)) {
         if (++looked == kLookAhead) return;
         continue;
@@ -122,9 +123,15 @@ class Pass {
     }
   }
   [[nodiscard]] bool is_aged(const Job& job) const { return envelope_.at - job.submitted >= kAgedAfter; }
+  bool is_out_of_hours(const Job& job) {
+    if (!job.ask.window) return false;
+    const Instant opens = open_span(*job.ask.window, envelope_.at).from;
+    if (opens > envelope_.at) capacity_.wake(opens, job.id);
+    return opens > envelope_.at;
+  }
   [[nodiscard]] Instant start_by(const Job& job) const {
-    if (job.ask.deadline == Instant{}) return kFarFuture;
-    const Instant latest = job.ask.deadline - job.ask.time;
+    if (!job.ask.deadline) return kFarFuture;
+    const Instant latest = *job.ask.deadline - job.ask.time;
     return latest - envelope_.at <= kHurryWithin ? latest : kFarFuture;
   }
   void push_after(const Turn& turn) {

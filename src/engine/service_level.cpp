@@ -39,9 +39,9 @@ void judge_start(const ServiceLevel& level, const Job& job, Events& events) {
 
 // A job that somebody stopped broke no promise, but what it was owed for its start it gets.
 void judge_end(const ServiceLevel& level, const Job& job, Events& events) {
-  const bool promised = level.terms.keep_deadlines && job.ask.deadline != Instant{};
+  const bool promised = level.terms.keep_deadlines && job.ask.deadline.has_value();
   Duration late{};
-  if (promised && job.state != JobState::kStopped) late = std::max(Duration{}, job.ended - job.ask.deadline);
+  if (promised && job.state != JobState::kStopped) late = std::max(Duration{}, job.ended - *job.ask.deadline);
   const bool credit = late > Duration{} || owes(level, job.id);
   if (!promised && !credit) return;
   events.push_back(LevelJudged{.key = level.key,
@@ -194,7 +194,7 @@ void apply(State& state, const Envelope& envelope, const LevelJudged& event) {
   if (event.delivery.booking != ClaimId{}) return count_delivery(level, envelope, event);
   const Job* job = state.job(event.job);
   const bool judged =
-      event.start || (level.terms.keep_deadlines && job != nullptr && job->ask.deadline != Instant{});
+      event.start || (level.terms.keep_deadlines && job != nullptr && job->ask.deadline.has_value());
   if (judged) ++(event.late > Duration{} ? level.missed : level.kept);
   level.credited.micros += event.credit.micros;
   if (!event.start) std::erase(level.owing, event.job);
@@ -232,10 +232,10 @@ std::vector<LevelRisk> levels_at_risk(const State& state, const ServiceLevel& le
       if (level.terms.start_within > Duration{} && job->attempts == 0 &&
           waited * 2 > level.terms.start_within)
         risks.push_back({.job = id, .left = level.terms.start_within - waited});
-      const bool deadline = level.terms.keep_deadlines && job->ask.deadline != Instant{};
+      const bool deadline = level.terms.keep_deadlines && job->ask.deadline.has_value();
       const Instant begins = job->started == Instant{} ? state.now : job->started;
-      if (deadline && begins + job->ask.time > job->ask.deadline)
-        risks.push_back({.job = id, .left = job->ask.deadline - job->ask.time - begins});
+      if (deadline && begins + job->ask.time > *job->ask.deadline)
+        risks.push_back({.job = id, .left = *job->ask.deadline - job->ask.time - begins});
     }
   }
   std::sort(risks.begin(), risks.end(), [](const auto& a, const auto& b) { return a.left < b.left; });

@@ -7,6 +7,7 @@
 #include "engine/lease_meter.hpp"
 #include "engine/schedule.hpp"
 #include "engine/slots.hpp"
+#include "engine/start_window.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -48,6 +49,7 @@ class Starter {
 
   [[nodiscard]] bool may_use(const Booking& booking, const Job& job) const {
     if (job.not_before > now_ || job.ask.instances == 0) return false;
+    if (job.ask.window && !is_open(*job.ask.window, now_)) return false;
     if (!is_at_or_below(state_, job.owner, booking.owner)) return false;
     const Booking* named = booking_named(state_, job);
     return named == nullptr || named->id == booking.id;

@@ -7,6 +7,7 @@
 #include "engine/booking_limits.hpp"
 #include "engine/lease_meter.hpp"
 #include "engine/schedule.hpp"
+#include "engine/start_window.hpp"
 #include "wire/fields.hpp"
 
 namespace tranche::engine {
@@ -72,7 +73,8 @@ std::optional<std::string> window_ahead(const State& state, const Job& job) {
   return std::nullopt;
 }
 
-// A job that the scheduler does not look at yet: it waits for others, or its chunks wait for it.
+// A job that the scheduler does not look at yet: it waits for others or for its time, or its chunks wait for
+// it.
 std::optional<std::pair<WaitReason, std::string>> held_back(const State& state, const Job& job) {
   if (const auto waits = state.work.waits.find(job.id); waits != state.work.waits.end()) {
     std::string message = "waits for ";
@@ -81,6 +83,7 @@ std::optional<std::pair<WaitReason, std::string>> held_back(const State& state, 
                  (after.any ? " to end" : " to end well");
     return std::pair(WaitReason::kDependency, std::move(message));
   }
+  if (auto time = waits_for_its_time(state, job)) return std::pair(WaitReason::kWindow, std::move(*time));
   if (const auto group = state.work.groups.find(job.id); group != state.work.groups.end()) {
     if (group->second.chunks.empty())
       return std::pair(WaitReason::kQuota, "no chunk of it can be admitted now: its owner's quota is in use");

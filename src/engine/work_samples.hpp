@@ -43,7 +43,8 @@ inline Events work_samples() {
       RecurringRan{{acme, "nightly"}, ana, Instant(std::chrono::hours(22)), {13}, "no quota"},
       LevelSet{{acme, "gold"}, {{wire::WorkloadKind::kInference}, std::chrono::minutes(5), true, 995, 10}},
       LevelRemoved{{acme, "gold"}},
-      LevelJudged{{acme, "gold"}, ana, {9}, true, std::chrono::seconds(7), {1500}}};
+      LevelJudged{{acme, "gold"}, ana, {9}, true, std::chrono::seconds(7), {1500}},
+      RecurringPlanned{{acme, "nightly"}, ana, {Instant(std::chrono::hours(70))}, 252'000}};
 }
 
 }  // namespace tranche::engine

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "engine/admission.hpp"
+#include "engine/attempt.hpp"
 #include "engine/decide.hpp"
+#include "engine/start_window.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -78,6 +80,10 @@ Events advance_group(const State& state, const Envelope& envelope, const JobGrou
   if (is_over(parent.state) || state.work.waits.contains(group.id)) return {};
   if (group.chunks.empty() && (group.settled() || parent.stop_requested)) return end_group(group, parent);
   if (parent.stop_requested) return {};
+  if (parent.not_before > envelope.at) {
+    state.index.work->looks.emplace(parent.not_before, group.id);
+    return {};
+  }
   if (group.waiting.empty()) return advance_tail(state, envelope, group);
   const std::uint32_t running = running_chunks(state, group);
   if (group.chunks.size() >= chunks_at_once(running)) return {};
@@ -103,6 +109,29 @@ Events advance_waiter(const State& state, const Dependencies& waits) {
   });
   if (!all_over) return {};
   return Events{JobReleased{waits.job, waits.owner}};
+}
+
+// A running job whose hours are over saves its work, and goes on in the next.
+Events close_hours(const State& state, const Job& job) {
+  Events events;
+  if (is_over(job.state) || !job.ask.window) return events;
+  for (const LeaseId id : job.leases) {
+    const Lease& lease = state.leases.at(id);
+    if (lease.live() && !lease.revoked)
+      events.push_back(revocation(state,
+                                  lease,
+                                  EndReason::kWindowClosed,
+                                  "its window " + text(*job.ask.window) + " has closed",
+                                  JobId{}));
+  }
+  return events;
+}
+
+// From the grant on, which lay inside: a start that takes long must not slip into the next window.
+void await_closing(const State& state, const Job& job) {
+  if (!job.ask.window || job.ask.window->at_end != wire::WindowEnd::kStop || job.leases.empty()) return;
+  const Lease& first = state.leases.at(job.leases.front());
+  if (first.live()) state.index.work->closings.emplace(open_span(*job.ask.window, first.granted).to, job.id);
 }
 
 void end_waiting(State& state, JobId id) {
@@ -134,6 +163,7 @@ bool work_due(const State& state, Instant now) {
   const WorkIndex& index = *state.index.work;
   return !index.groups_due.empty() || !index.waiters_due.empty() || !index.judged_next.empty() ||
          (!index.looks.empty() && index.looks.begin()->first <= now) ||
+         (!index.closings.empty() && index.closings.begin()->first <= now) ||
          (!index.runs.empty() && index.runs.begin()->first <= now) ||
          (!index.listings.empty() && index.listings.begin()->first <= now);
 }
@@ -143,6 +173,12 @@ Events advance_workloads(const State& state, const Envelope& envelope) {
   while (!index.looks.empty() && index.looks.begin()->first <= envelope.at) {
     index.groups_due.insert(index.looks.begin()->second);
     index.looks.erase(index.looks.begin());
+  }
+  while (!index.closings.empty() && index.closings.begin()->first <= envelope.at) {
+    const Job* job = state.job(index.closings.begin()->second);
+    index.closings.erase(index.closings.begin());
+    if (job == nullptr) continue;
+    if (Events events = close_hours(state, *job); !events.empty()) return events;
   }
   if (!index.runs.empty() && index.runs.begin()->first <= envelope.at)
     return run_recurring(state, envelope, state.work.recurring.at(index.runs.begin()->second));
@@ -215,6 +251,7 @@ void apply(State& state, const Envelope&, const JobReleased& event) {
 
 void note_job_running(State& state, const Job& job, Instant at) {
   if (!state.work.levels.empty() && job.started == at) state.index.work->judged_next.insert(job.id);
+  await_closing(state, job);
   const auto parent = state.index.work->group_of.find(job.id);
   if (parent == state.index.work->group_of.end()) return;
   JobGroup& group = state.work.groups.at(parent->second);
@@ -308,6 +345,8 @@ void rebuild_work_index(State& state) {
   }
   rebuild_recurring_index(state);
   rebuild_listing_index(state);
+  for (const auto& [id, job] : state.jobs)
+    if (job.ask.window && !is_over(job.state)) await_closing(state, job);
   for (const auto& [key, service] : state.work.services)
     for (const Replica& replica : service.replicas) index.service_of.emplace(replica.job, key);
 }

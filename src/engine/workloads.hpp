@@ -47,6 +47,7 @@ struct WorkIndex {
   std::set<std::pair<Instant, JobId>> looks{};        // When to see whether a group has stragglers. Likewise.
   std::set<std::pair<Instant, RecurringKey>> runs{};  // The next one of each.
   std::set<std::pair<Instant, ListingId>> listings{};  // Likewise.
+  std::set<std::pair<Instant, JobId>> closings{};  // When running jobs must stop for their hours. Likewise.
 };
 
 struct State;

@@ -210,9 +210,10 @@ struct JobPlan {  // The answer to a dry run.
   Money hold{};
   Ask ask{};
   std::optional<Refusal> refusal{};
-  JobPrice price{};
+  JobPrice price{};                 // At that start.
+  std::optional<Instant> starts{};  // Not before then, by its window or the cheapest price; absent: at once.
 };
-BOOST_DESCRIBE_STRUCT(JobPlan, (), (admitted, admission, hold, ask, refusal, price))
+BOOST_DESCRIBE_STRUCT(JobPlan, (), (admitted, admission, hold, ask, refusal, price, starts))
 
 struct AuditEntry {
   std::uint64_t sequence = 0;

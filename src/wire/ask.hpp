@@ -4,12 +4,16 @@
 #include <boost/describe/class.hpp>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/money.hpp"
 #include "base/time.hpp"
+#include "wire/boxed.hpp"
+#include "wire/fields.hpp"
 #include "wire/isolation.hpp"
+#include "wire/start_window.hpp"
 #include "wire/workload.hpp"
 
 namespace tranche::wire {
@@ -38,7 +42,9 @@ struct Ask {
   std::uint32_t retries = 0;      // After errors of its own; faults of the platform are retried anyway.
   Duration retry_backoff{};
   std::vector<std::string> volumes{};  // Names, as its tenant knows them.
-  Instant deadline{};                  // Should have ended by then; zero: no hurry.
+  std::optional<Instant> deadline{};   // Should have ended by then.
+  Boxed<StartWindow> window{};         // Starts only inside it.
+  bool cheapest = false;               // Starts when the price list is lowest, as far as its deadline allows.
 
   [[nodiscard]] std::int64_t gpu_milli() const { return static_cast<std::int64_t>(instances) * milli_each; }
   [[nodiscard]] std::int64_t vram_bytes() const { return static_cast<std::int64_t>(instances) * vram_each; }
@@ -74,6 +80,12 @@ BOOST_DESCRIBE_STRUCT(Ask,
                        retries,
                        retry_backoff,
                        volumes,
-                       deadline))
+                       deadline,
+                       window,
+                       cheapest))
+template <>
+struct Fields<Ask> {
+  static constexpr std::array<std::string_view, 1> kOncePlain{"deadline"};
+};
 
 }  // namespace tranche::wire

@@ -292,6 +292,47 @@ TEST_CASE("codec: records of an older struct give defaults, of a newer one are r
   CHECK(shrunk->last == Old{.first = 6, .second = "y"});
 }
 
+struct BeforeOptional {
+  std::int32_t first = 0;
+  Instant when{};
+  std::int32_t last = 0;
+};
+BOOST_DESCRIBE_STRUCT(BeforeOptional, (), (first, when, last))
+struct WithOptional {
+  std::int32_t first = 0;
+  std::optional<Instant> when{};
+  std::int32_t last = 0;
+};
+BOOST_DESCRIBE_STRUCT(WithOptional, (), (first, when, last))
+
+}  // namespace
+
+template <>
+struct Fields<WithOptional> {
+  static constexpr std::array<std::string_view, 1> kOncePlain{"when"};
+};
+
+namespace {
+
+TEST_CASE("codec: a field that became optional keeps the bytes that it had") {
+  for (const Instant when : {Instant{}, Instant(99h)}) {
+    std::string old;
+    detail::write_record(old, BeforeOptional{1, when, 2});
+    detail::RecordReader reader(old);
+    WithOptional read;
+    REQUIRE(detail::read_record(reader, read));
+    CHECK(read.when.has_value() == (when != Instant{}));
+    CHECK(read.when.value_or(Instant{}) == when);
+    CHECK(read.last == 2);
+    std::string fresh;
+    detail::write_record(fresh, read);
+    CHECK(fresh == old);
+  }
+  std::string json;
+  detail::write_json(json, WithOptional{1, {}, 2});
+  CHECK(json == R"({"first":1,"last":2})");
+}
+
 TEST_CASE("codec: the bytes of a record are fixed for ever") {
   std::string bytes;
   encode(bytes, Old{.first = -3, .second = "hi"});

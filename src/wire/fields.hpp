@@ -28,6 +28,8 @@ namespace tranche::wire {
 //   static constexpr std::array kDocs{FieldDoc{"run", "the command"}}; one sentence a field
 //   static constexpr bool kOmitDefaults = true;                        JSON leaves out fields at their
 //   default static std::optional<Problem> check(const T&);                     what no single field can say
+//   static constexpr std::array kOncePlain{"deadline"sv};              optional fields that records hold as
+//   they did before they were optional: plain, where zero means none
 //   static Result<T, std::string> from_text(std::string_view);         a shorter form, as one string
 //   static constexpr std::string_view kTextSchema = "…";               and its schema
 template <class T>
@@ -169,6 +171,16 @@ constexpr bool is_required(std::string_view name) {
   if constexpr (requires { Fields<T>::kRequired; }) {
     for (const std::string_view required : Fields<T>::kRequired) {
       if (required == name) return true;
+    }
+  }
+  return false;
+}
+
+template <class T>
+constexpr bool is_once_plain(std::string_view name) {
+  if constexpr (requires { Fields<T>::kOncePlain; }) {
+    for (const std::string_view plain : Fields<T>::kOncePlain) {
+      if (plain == name) return true;
     }
   }
   return false;

@@ -21,6 +21,7 @@
 #include "wire/codec.hpp"
 #include "wire/gpu_request.hpp"
 #include "wire/isolation.hpp"
+#include "wire/start_window.hpp"
 #include "wire/text_map.hpp"
 #include "wire/workload.hpp"
 
@@ -61,23 +62,27 @@ struct JobLimits {
 };
 BOOST_DESCRIBE_STRUCT(JobLimits, (), (vram, compute, time, spend, idle, price_per_hour))
 
+// How often a unit of a job (a frame of a render) is tried when the job says nothing of retries.
+constexpr std::uint32_t kTriesOfUnits = 3;
+
 struct Retry {
-  std::uint32_t attempts = 0;
-  std::vector<RetryOn> on{};  // Empty: everything but the job's own errors.
+  std::uint32_t attempts = 0;  // Beyond the first.
+  std::vector<RetryOn> on{};   // Empty: everything but the job's own errors.
   Duration backoff{};
   bool operator==(const Retry&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Retry, (), (attempts, on, backoff))
 
-// As the person wrote it; resolved to instants where the zone's rules are known.
+// As the person wrote it; resolved to offsets where the zone's rules are known.
 struct JobWindow {
-  std::string start{};  // 2026-11-16T22:00, or 22:00 with a recurrence.
-  std::string end{};
+  std::string start{};       // 22:00
+  std::string end{};         // 06:00
   std::string tz{};          // IANA zone; empty: UTC.
-  std::string recurrence{};  // RRULE of RFC 5545; empty: once.
+  std::string recurrence{};  // Every day; nothing else is taken.
+  WindowEnd at_end = WindowEnd::kFinish;
   bool operator==(const JobWindow&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(JobWindow, (), (start, end, tz, recurrence))
+BOOST_DESCRIBE_STRUCT(JobWindow, (), (start, end, tz, recurrence, at_end))
 
 struct Checkpoint {
   std::string signal = "SIGUSR1";
@@ -102,6 +107,7 @@ struct JobSpec {
   WorkloadKind kind = WorkloadKind::kBatch;
   Priority priority{};
   bool preemptible = false;
+  bool cheapest = false;
   Network network = Network::kNone;
   Burst burst = Burst::kNever;
   std::string name{};
@@ -163,7 +169,8 @@ BOOST_DESCRIBE_STRUCT(JobSpec,
                        infra,
                        after,
                        chunk,
-                       port))
+                       port,
+                       cheapest))
 
 template <>
 struct Fields<Resources> {
@@ -208,10 +215,17 @@ struct Fields<Retry> {
 };
 template <>
 struct Fields<JobWindow> {
-  static constexpr std::string_view kAbout = "When the job may run, in local time of a zone.";
+  static constexpr std::string_view kAbout = "The hours of every day in which the job may start.";
   static constexpr std::array kRequired{std::string_view("start"), std::string_view("end")};
   static constexpr std::array kAliases{
       Alias{"from", "start"}, Alias{"until", "end"}, Alias{"timezone", "tz"}};
+  static constexpr std::array kDocs{
+      FieldDoc{"start", "Local time of day, such as 22:00."},
+      FieldDoc{"end", "Such as 06:00; before start: of the next day."},
+      FieldDoc{"tz", "IANA name of the zone; empty: UTC."},
+      FieldDoc{"recurrence", "A window opens every day: FREQ=DAILY, or nothing."},
+      FieldDoc{"at_end", "finish: what has started goes on; stop: it is checkpointed until the next window."},
+  };
   static constexpr bool kOmitDefaults = true;
 };
 template <>
@@ -251,7 +265,8 @@ struct Fields<JobSpec> {
       FieldDoc{"file_mounts", "Path in the job: where it comes from."},
       FieldDoc{"setup", "Commands before the run; a list is joined."},
       FieldDoc{"run", "The command. Required unless the job is interactive."},
-      FieldDoc{"retry", "Times to start again, or when and how."},
+      FieldDoc{"retry",
+               "Times to start again, or when and how; units are tried again twice unless it says else."},
       FieldDoc{"priority", "0..100, or idle, low, normal, high, critical."},
       FieldDoc{"preemptible", "May be stopped for others; cheaper, and starts sooner."},
       FieldDoc{"network", "What the job may reach."},
@@ -266,6 +281,7 @@ struct Fields<JobSpec> {
       FieldDoc{"after", "Jobs that must have ended first: job_00007K (well), or job_00007K:any."},
       FieldDoc{"chunk", "Units that one lease works through; 0: as many as suit."},
       FieldDoc{"port", "Of a service: the port it listens on."},
+      FieldDoc{"cheapest", "Starts when the price list is lowest; needs a deadline and a time limit."},
   };
   static constexpr bool kOmitDefaults = true;
   static std::optional<Problem> check(const JobSpec& job);

@@ -41,8 +41,14 @@ template <class T>
 void write_record_struct(std::string& out, const T& value) {
   const std::size_t start = out.size();
   out.push_back('\0');  // Room for the usual one-byte length; moved only for structs of 128 bytes and more.
-  boost::mp11::mp_for_each<Members<T>>(
-      [&](auto member) { write_record(out, value.*decltype(member)::pointer); });
+  boost::mp11::mp_for_each<Members<T>>([&](auto member) {
+    const auto& field = value.*decltype(member)::pointer;
+    if constexpr (is_once_plain<T>(decltype(member)::name)) {
+      write_record(out, field.value_or(typename std::decay_t<decltype(field)>::value_type{}));
+    } else {
+      write_record(out, field);
+    }
+  });
   const std::size_t length = out.size() - start - 1;
   if (length < 0x80) {
     out[start] = static_cast<char>(length);
@@ -193,7 +199,15 @@ bool read_record_struct(RecordReader& reader, T& out) {
   bool good = true;
   boost::mp11::mp_for_each<Members<T>>([&](auto member) {
     // Old records end before fields that were added later: those keep their default.
-    if (good && part.left() > 0) good = read_record(part, out.*decltype(member)::pointer);
+    if (!good || part.left() == 0) return;
+    auto& field = out.*decltype(member)::pointer;
+    if constexpr (is_once_plain<T>(decltype(member)::name)) {
+      typename std::decay_t<decltype(field)>::value_type plain{};
+      good = read_record(part, plain);
+      if (plain != decltype(plain){}) field = plain;
+    } else {
+      good = read_record(part, field);
+    }
   });
   return good || reader.fail(part.reason());
 }

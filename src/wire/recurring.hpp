@@ -29,7 +29,7 @@ struct Fields<RecurringSpec> {
   static constexpr std::array kDocs{
       FieldDoc{"every", "days and a time of day: weekdays 22:00, day 03:30, mon,thu 06:00, month 00:15"},
       FieldDoc{"zone", "IANA name of the zone that the time is read in; empty: that of the owner, else UTC"},
-      FieldDoc{"times", "how often in all; 0: until the date, else for a year"},
+      FieldDoc{"times", "how often in all, at most 1000; 0: until the date, else for ever"},
       FieldDoc{"until", "last date, such as 2026-12-31"}};
 };
 
@@ -39,8 +39,8 @@ struct RecurringView {
   std::string every{};
   std::string zone{};
   std::optional<Instant> next{};
-  std::optional<Instant> last_planned{};  // Then it is to be set again.
-  std::uint64_t left = 0;
+  std::optional<Instant> planned_to{};  // The last time worked out so far.
+  bool goes_on = false;                 // More times follow those.
   std::uint64_t runs = 0;
   std::uint64_t passed_over = 0;
   std::optional<JobId> last{};
@@ -48,7 +48,7 @@ struct RecurringView {
 };
 BOOST_DESCRIBE_STRUCT(RecurringView,
                       (),
-                      (name, owner, every, zone, next, last_planned, left, runs, passed_over, last, problem))
+                      (name, owner, every, zone, next, planned_to, goes_on, runs, passed_over, last, problem))
 
 struct RecurringList {
   std::vector<RecurringView> items{};

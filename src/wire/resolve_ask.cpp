@@ -84,7 +84,8 @@ Result<Ask, Problem> resolve_ask(const JobSpec& job,
   ask.sku = job.sku;
   ask.storage_bytes = job.resources.disk.count;
   ask.time = job.limits.time.value_or(Duration{});
-  ask.deadline = job.deadline.value_or(Instant{});
+  ask.deadline = job.deadline;
+  ask.cheapest = job.cheapest;
   ask.spend = job.limits.spend.value_or(Money{});
   for (const auto& [key, value] : job.labels) ask.labels.emplace(key, value);
   for (const VolumeMount& mount : job.volumes) ask.volumes.push_back(mount.name);

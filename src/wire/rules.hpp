@@ -16,6 +16,7 @@
 
 #include "base/time.hpp"
 #include "wire/ask.hpp"
+#include "wire/zone_offset.hpp"
 
 namespace tranche::wire {
 
@@ -29,13 +30,6 @@ struct Hours {                  // A daily span of local time; from > to runs ov
   bool operator==(const Hours&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Hours, (), (from, to, zone, days))
-
-struct ZoneOffset {  // From this instant on, local time is UTC plus so many seconds.
-  Instant from{};
-  std::int32_t seconds = 0;
-  bool operator==(const ZoneOffset&) const = default;
-};
-BOOST_DESCRIBE_STRUCT(ZoneOffset, (), (from, seconds))
 
 struct When {  // All that is said must fit; what is not said fits always.
   std::vector<WorkloadKind> kinds{};
