@@ -30,7 +30,43 @@ churn = run("churn", ["--vram", "2GiB", "--name", "churn"], ["sh", "-c", f"{jobs
 stats = device_stats("churn")
 peak = int(churn.stderr.rsplit("peak VRAM ", 1)[1].split()[0])
 check("vram: eight processes through every path stay inside the limit", 0 < peak <= limit, peak)
+check("vram: the device never held a byte more than the limit", 0 < stats["asked_most"] <= limit, stats["asked_most"])
 check("vram: the device is empty at the end", stats["free"] == 16 << 30, stats["free"])
+
+# --- memory whose size only the driver knows ------------------------------------------------------------------
+images = probe(r"""
+int main() { DEVICE CUmodule m, again, other; CUdeviceptr p; size_t f, t;
+  if (cuModuleLoadData(&m, "standin size 300MiB") || cuModuleUnload(m)) return 1;
+  cuMemGetInfo_v2(&f, &t); if (cuMemAlloc_v2(&p, f - (200 << 20))) return 2;
+  int known = cuModuleLoadData(&again, "standin size 300MiB"), unknown = cuModuleLoadData(&other, "standin size 299MiB");
+  cuMemFree_v2(p); int fits = cuModuleLoadData(&again, "standin size 300MiB");
+  size_t left; cuMemGetInfo_v2(&left, &t); printf("%d %d %d %zu\n", known, unknown, fits, f - left); return 0; }""")
+loaded = run("images", ["--vram", "1GiB"], [images]).stdout.split()
+check("modules: what an image took is reserved before it is loaded again, an unknown one needs the most so far",
+      loaded[:3] == ["2", "2", "0"] and int(loaded[3]) == 300 * MIB, loaded)
+check("modules: those that did not fit were never on the device",
+      0 < device_stats("images")["asked_most"] <= 1 << 30, device_stats("images")["asked_most"])
+graphs = probe(r"""
+static size_t left() { size_t f, t; cuMemGetInfo_v2(&f, &t); return f; }
+int main() { DEVICE CUgraph leaf, outer, copy; CUgraphNode node; CUgraphExec exec, second; CUstream s; CUdeviceptr p;
+  CUDA_MEM_ALLOC_NODE_PARAMS a; memset(&a, 0, sizeof a); a.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  a.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE; a.bytesize = (100 << 20) + 1;
+  cuStreamCreate(&s, CU_STREAM_NON_BLOCKING); cuGraphCreate(&leaf, 0); cuGraphCreate(&outer, 0);
+  if (cuGraphAddMemAllocNode(&node, leaf, NULL, 0, &a) || cuGraphAddChildGraphNode(&node, outer, NULL, 0, leaf)) return 1;
+  if (cuGraphClone(&copy, outer) || cuGraphInstantiateWithFlags(&exec, copy, 0)) return 2;
+  size_t before = left(); if (cuGraphUpload(exec, s)) return 3;
+  size_t uploaded = before - left(); if (cuGraphLaunch(exec, s)) return 4;
+  size_t held = before - left(); if (cuGraphLaunch(exec, s) || cuMemFree_v2(a.dptr)) return 5;
+  size_t twice = before - left(); if (cuDeviceGraphMemTrim(d)) return 6;
+  size_t trimmed = before - left(); if (cuMemAlloc_v2(&p, left() - (101 << 20))) return 7;
+  int full = cuGraphLaunch(exec, s); cuMemFree_v2(p); int fits = cuGraphLaunch(exec, s);
+  if (cuGraphExecDestroy(exec)) return 8;
+  printf("%zu %zu %zu %zu %d %d %zu\n", uploaded, held, twice, trimmed, full, fits, before - left()); return 0; }""")
+told = run("graphs", ["--vram", "1GiB"], [graphs])
+check("graphs: memory of nodes inside children and copies is charged as the driver rounds it, and given back",
+      told.stdout.split() == ["0", str(102 * MIB), str(102 * MIB), "0", "2", "0", "0"], (told.stdout, told.returncode))
+check("graphs: one that did not fit never was on the device",
+      0 < device_stats("graphs")["asked_most"] <= 1 << 30, device_stats("graphs")["asked_most"])
 
 # --- lookups --------------------------------------------------------------------------------------------------
 lookups = probe(r"""

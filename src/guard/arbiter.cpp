@@ -12,6 +12,8 @@ constexpr std::uint64_t kPollActiveNs = 5'000'000;
 constexpr std::uint64_t kPollIdleNs = 100'000'000;
 constexpr std::uint64_t kUrgentCreditNs = 1'000'000'000;
 constexpr std::uint64_t kGrantExpiresNs = 5'000'000;
+constexpr std::uint64_t kComesWithinNs = 500'000;       // Beyond the lead: threads of a quiet host.
+constexpr std::uint64_t kKeptOffForNs = 1'000'000'000;  // Whoever stays away longer is gone.
 
 }  // namespace
 
@@ -60,7 +62,7 @@ double LaneArbiter::virtual_now() const {
 std::uint64_t LaneArbiter::horizon(std::uint64_t now) const {
   std::uint64_t until = std::max(busy_until_, now);
   for (const Tenant& tenant : tenants_)
-    if (tenant.granted) until += tenant.expected_ns;
+    if (tenant.granted && now < comes_until(tenant)) until += tenant.expected_ns;
   return until;
 }
 
@@ -128,6 +130,7 @@ void LaneArbiter::read(Tenant& tenant, std::uint64_t now) {
     if (tenant.expected_ns == 0) tenant.granted = false;
   }
   tenant.used_grant |= fresh > 0;
+  tenant.kept_off &= fresh == 0;
   learn_end(tenant);
   const std::uint64_t wait = tenant.ledger->wait_seq.load(std::memory_order_acquire);
   if (wait != tenant.seen_wait) {
@@ -136,7 +139,16 @@ void LaneArbiter::read(Tenant& tenant, std::uint64_t now) {
     tenant.active_at = now;
     if (tenant.used_grant) tenant.granted = false;  // It spent what it got and is back.
   }
-  if (tenant.granted && now > expires_at(tenant)) tenant.granted = false;
+  if (tenant.granted && now > expires_at(tenant)) {
+    tenant.granted = false;
+    tenant.kept_off = !tenant.used_grant;
+  }
+  if (now > tenant.granted_at + kKeptOffForNs) tenant.kept_off = false;
+}
+
+// So long the device is kept free for what a tenant was let in with. Should it come later, it stands behind.
+std::uint64_t LaneArbiter::comes_until(const Tenant& tenant) const {
+  return tenant.granted_at + lead_ns_ + kComesWithinNs;
 }
 
 // Nobody waits long for a tenant that was let in and does not come: it may be stopped.
@@ -144,7 +156,8 @@ std::uint64_t LaneArbiter::expires_at(const Tenant& tenant) const {
   return tenant.granted_at + (tenant.used_grant ? settings_.quantum_ns : kGrantExpiresNs) + 4 * lead_ns_;
 }
 
-// Idle tenants hold as much credit as their share fell behind, so that a light one never has to ask.
+// Idle tenants hold as much credit as their share fell behind, so that a light one never has to ask. One that
+// was let in and did not come keeps its claim instead, until its host lets it run.
 void LaneArbiter::keep_standing(std::uint64_t now) {
   const double front = virtual_now();
   std::uint32_t top = 0;
@@ -154,9 +167,11 @@ void LaneArbiter::keep_standing(std::uint64_t now) {
     bottom = std::min(bottom, tenant.priority);
   }
   for (Tenant& tenant : tenants_) {
-    const double floor = front - static_cast<double>(settings_.standing_ns) * kShareWhole / tenant.share;
-    const bool idle = !tenant.waits() && !tenant.granted && now > tenant.active_at + settings_.idle_after_ns;
-    if (idle) tenant.virtual_ns = std::max(tenant.virtual_ns, floor);
+    const bool away = !tenant.waits() && !tenant.granted && now > tenant.active_at + settings_.idle_after_ns;
+    const std::uint64_t claim = tenant.kept_off ? settings_.kept_off_ns : settings_.standing_ns;
+    const double floor = front - static_cast<double>(claim) * kShareWhole / tenant.share;
+    if (away) tenant.virtual_ns = std::max(tenant.virtual_ns, floor);
+    const bool idle = away && !tenant.kept_off;
     std::uint64_t credit = 0;
     if (tenant.priority == top && top > bottom) {
       credit = kUrgentCreditNs;
@@ -229,7 +244,9 @@ std::uint64_t LaneArbiter::step(std::uint64_t now) {
   std::uint64_t next = now + kPollIdleNs;
   for (const Tenant& tenant : tenants_) {
     if (now < tenant.active_at + 1'000'000'000) next = std::min(next, now + kPollActiveNs);
-    if (tenant.granted) next = std::min(next, expires_at(tenant) + 1);
+    if (!tenant.granted) continue;
+    next = std::min(next, expires_at(tenant) + 1);
+    if (now < comes_until(tenant)) next = std::min(next, comes_until(tenant));
   }
   while (Tenant* chosen = choose()) {
     const std::uint64_t until = horizon(now);

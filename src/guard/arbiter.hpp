@@ -21,6 +21,7 @@ struct ArbiterSettings {
   std::uint64_t lead_max_ns = 10'000'000;   //
   std::uint64_t quantum_ns = 1'000'000;     // Small kernels are let in by the millisecond.
   std::uint64_t standing_ns = 12'000'000;   // Most credit an idle, entitled tenant holds.
+  std::uint64_t kept_off_ns = 40'000'000;   // Most a tenant may claim back that was let in and came too late.
   std::uint64_t idle_after_ns = 3'000'000;  // A tenant that neither charged nor waited for so long is idle.
   std::uint64_t anticipate_ns = 150'000;    // After urgent work ends, wait so long for more of it.
 };
@@ -64,6 +65,7 @@ class LaneArbiter {
     bool granted = false;     // A grant is out and not all of it was used.
     bool used_grant = false;  //
     bool held = false;        // It was let in late on purpose.
+    bool kept_off = false;    // Its last grant ran out before it came: it wants the device, its host is busy.
     std::uint64_t granted_at = 0;
     std::uint64_t expected_ns = 0;
     [[nodiscard]] bool waits() const { return seen_wait != served_wait; }
@@ -79,6 +81,7 @@ class LaneArbiter {
 
   void read(Tenant& tenant, std::uint64_t now);
   void accept(Tenant& tenant, std::uint64_t came_at, std::uint64_t length);
+  [[nodiscard]] std::uint64_t comes_until(const Tenant& tenant) const;
   [[nodiscard]] std::uint64_t expires_at(const Tenant& tenant) const;
   void learn_end(Tenant& tenant);
   void replay_from(std::size_t index);

@@ -11,8 +11,10 @@
 namespace tranche::guard {
 namespace {
 
-// Field 22 of /proc/<pid>/stat. The name in field 2 may hold blanks and brackets, so count from its last one.
-std::uint64_t start_time_of(const char* who, char* state) {
+// Fields 3, 20 and 22 of /proc/<pid>/stat: state, threads and start. The name in field 2 may hold blanks and
+// brackets, so count from its last one. `gone`: no thread of it runs any more. A main thread that ended is a
+// zombie while others go on, and its files are closed, and its device memory is free, only after the last.
+std::uint64_t start_time_of(const char* who, bool* gone) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%s/stat", who);
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
@@ -24,8 +26,12 @@ std::uint64_t start_time_of(const char* who, char* state) {
   text[length] = 0;
   const char* at = std::strrchr(text, ')');
   if (at == nullptr || at[1] == 0) return 0;
-  *state = at[2];
-  for (int field = 2; field < 22 && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
+  const char state = at[2];
+  for (int field = 2; field < 20 && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
+  if (at == nullptr) return 0;
+  const unsigned long threads = std::strtoul(at + 1, nullptr, 10);
+  *gone = state == 'X' || (state == 'Z' && threads <= 1);
+  for (int field = 20; field < 22 && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
   return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
 }
 
@@ -46,10 +52,10 @@ bool proc_is_of_our_namespace() {
 }  // namespace
 
 ProcessIdentity own_identity() {
-  char state = 0;
+  bool gone = false;
   ProcessIdentity id;
   id.pid = static_cast<std::uint32_t>(::getpid());
-  id.start_time = start_time_of("self", &state);
+  id.start_time = start_time_of("self", &gone);
   id.pid_namespace = pid_namespace_of("self");
   return id.start_time == 0 ? ProcessIdentity{} : id;
 }
@@ -57,9 +63,9 @@ ProcessIdentity own_identity() {
 ProcessIdentity identity_of(std::uint32_t pid) {
   char who[16];
   std::snprintf(who, sizeof who, "%u", pid);
-  char state = 0;
-  ProcessIdentity id{pid, pid_namespace_of(who), start_time_of(who, &state)};
-  return id.start_time == 0 || state == 'Z' || state == 'X' ? ProcessIdentity{} : id;
+  bool gone = false;
+  ProcessIdentity id{pid, pid_namespace_of(who), start_time_of(who, &gone)};
+  return id.start_time == 0 || gone ? ProcessIdentity{} : id;
 }
 
 ProcessIdentity innermost_identity(std::uint32_t pid) {
@@ -87,11 +93,9 @@ Liveness liveness(const ProcessIdentity& id, const ProcessIdentity& self) {
   if (!proc_is_of_our_namespace()) return Liveness::kUnknown;
   char who[16];
   std::snprintf(who, sizeof who, "%u", id.pid);
-  char state = 0;
-  const std::uint64_t start = start_time_of(who, &state);
-  // A zombie holds no device memory any more: the driver closed its files before.
-  const bool alive = start == id.start_time && state != 'Z' && state != 'X';
-  return alive ? Liveness::kAlive : Liveness::kDead;
+  bool gone = false;
+  const std::uint64_t start = start_time_of(who, &gone);
+  return start == id.start_time && !gone ? Liveness::kAlive : Liveness::kDead;
 }
 
 }  // namespace tranche::guard

@@ -16,9 +16,10 @@ namespace tranche::guard {
 
 inline constexpr std::uint64_t kControlMagic = 0x314c525443525454;  // "TTRCTRL1"
 inline constexpr std::uint64_t kLedgerMagic = 0x3152444c43525454;   // "TTRCLDR1"
-inline constexpr std::uint32_t kLayoutVersion = 2;
+inline constexpr std::uint32_t kLayoutVersion = 3;
 inline constexpr std::uint32_t kDevicesMax = 16;
 inline constexpr std::uint32_t kProcessesMax = 1024;
+inline constexpr std::uint32_t kImagesMax = 256;
 inline constexpr std::size_t kTenantNameMax = 64;
 inline constexpr std::uint32_t kShareWhole = 10'000;  // Shares are in hundredths of a percent.
 
@@ -106,14 +107,20 @@ struct LaneLedger {
   Word64 bytes;                    // Copy lane only.
 };
 
+// Programs for the device come in forms that tell more or less about the memory they will need.
+enum class ImageForm : std::uint32_t { kText = 0, kBinary = 1 };
+inline constexpr std::uint32_t kImageForms = 2;
+
 // The account of one device. head.low = total bytes (44 bits) | sequence (20 bits);
 // head.high = slot (10 bits) | signed delta (46 bits, scaled to bytes) | spare. See vram_account.cpp.
 struct DeviceLedger {
   alignas(64) AtomicPair head;
   alignas(64) Word64 peak_bytes;
   Word64 refusals;
-  Word64 dirty_bytes;    // Bytes that dead processes left behind, not yet scrubbed.
-  Word64 context_bytes;  // What a context took at most: reserved before the next one is made.
+  Word64 dirty_bytes;                   // Bytes that dead processes left behind, not yet scrubbed.
+  Word64 context_bytes;                 // What a context took at most: reserved before the next one is made.
+  Word64 image_bytes[kImageForms];      // The same of modules, by the form of their images.
+  AtomicPair known_images[kImagesMax];  // low = key of an image, high = bytes it took. See cuda/images.cpp.
   LaneLedger lanes[kLanes];
 };
 

@@ -4,8 +4,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <doctest/doctest.h>
+#include <fstream>
 #include <random>
+#include <string>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -189,6 +192,38 @@ TEST_CASE("process slots: a live process is never reclaimed for a dead one with 
   CHECK(account.used_by(slot) == 20);
   CHECK(reclaim_slot(*ledger, slot, former) == 0);
   CHECK(account.used() == 20);
+}
+
+// The main thread ends while another goes on: the kernel calls the process a zombie, but it has all it had.
+TEST_CASE("process slots: a process lives, and holds its memory, until its last thread is gone") {
+  auto* ledger = shared<LedgerRegion>();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::thread([] { ::pause(); }).detach();
+    ::syscall(SYS_exit, 0);  // This thread alone.
+  }
+  const auto state_of = [&] {
+    std::ifstream stat("/proc/" + std::to_string(child) + "/stat");
+    std::string number;
+    std::string name;
+    char state = 0;
+    stat >> number >> name >> state;
+    return state;
+  };
+  const ProcessIdentity self = own_identity();
+  const ProcessIdentity owner = identity_of(static_cast<std::uint32_t>(child));
+  while (state_of() != 'Z') ::usleep(200);
+  const std::uint32_t slot = claim_slot(*ledger, owner);
+  REQUIRE(VramAccount(ledger, 0).reserve(slot, 10, 100).granted);
+  CHECK(liveness(owner, self) == Liveness::kAlive);
+  CHECK(identity_of(static_cast<std::uint32_t>(child)) == owner);
+  CHECK(reclaim_dead(*ledger, self) == 0);
+  ::kill(child, SIGKILL);
+  siginfo_t ended{};
+  ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT);  // Dead, and a zombie still.
+  CHECK(liveness(owner, self) == Liveness::kDead);
+  CHECK(reclaim_dead(*ledger, self) == 10);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST_CASE("process slots: another namespace's process is left for the broker to judge") {

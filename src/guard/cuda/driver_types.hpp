@@ -32,6 +32,8 @@ inline const Stream kPerThreadStream = reinterpret_cast<Stream>(2);
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDefault = 0;
 inline constexpr int kLocationDevice = 1;
+inline constexpr int kPinned = 1;
+inline constexpr int kGraphNodeChild = 4;
 inline constexpr int kGraphNodeMemAlloc = 10;
 inline constexpr int kPoolReleaseThreshold = 4;
 inline constexpr int kHostMemory = 1;
@@ -147,13 +149,6 @@ struct AllocNode {
   Pointer pointer;
 };
 static_assert(offsetof(AllocNode, bytes) == 104 && sizeof(AllocNode) == 120);
-struct NodeParameters {
-  int type;
-  int reserved[3];
-  AllocNode alloc;
-  std::uint64_t rest[15];
-};
-static_assert(sizeof(NodeParameters) == 256);
 struct ExternalMemory {
   int type;
   std::uint64_t handle[2];

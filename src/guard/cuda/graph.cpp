@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs and stream capture: work that is recorded now and runs later. Launches of a graph are charged and
-// measured as one; memory of its allocation nodes is charged from its first launch until it is destroyed.
+// measured as one.
 #include <type_traits>
 
+#include "guard/cuda/graph_memory.hpp"
 #include "guard/cuda/launch.hpp"
 
 namespace tranche::guard::cuda {
@@ -11,36 +12,31 @@ std::atomic<std::uint32_t> captures_active;  // NOLINT
 
 namespace {
 
-std::atomic<std::uint64_t> captured_bytes;  // NOLINT: of the captures under way; goes to the graph that ends.
-
-void add_graph_bytes(void* graph, std::uint64_t bytes) {
-  if (bytes == 0 || graph == nullptr) return;
-  const bool known = object_table.update(key_of(graph), [&](TableEntry& entry) { entry.bytes += bytes; });
-  if (!known) object_table.insert({key_of(graph), bytes, current_device(), kGraph, 1, 0});
-}
-
 void instantiated(void* exec, void* graph) {
-  TableEntry copy;
-  if (object_table.update(key_of(graph), [&](TableEntry& entry) { copy = entry; }) && copy.kind == kGraph)
-    object_table.insert({key_of(exec), copy.bytes, copy.device, kGraphExec, 0, 0});
+  std::uint32_t device = 0;
+  const std::uint64_t bytes = graph_bytes(graph, device);
+  if (bytes != 0) object_table.insert({key_of(exec), bytes, device, kGraphExec, 0, 0});
 }
 
-// The first launch of a graph makes the driver allocate for it.
-bool charge_graph(void* exec) {
-  std::uint64_t bytes = 0;
-  std::uint32_t device = 0;
-  object_table.update(key_of(exec), [&](TableEntry& entry) {
-    if (entry.kind != kGraphExec || entry.references != 0) return;
-    entry.references = 1;
-    bytes = entry.bytes;
-    device = entry.device;
-  });
-  if (bytes == 0) return true;
-  const VramAnswer answer = reserve(device, bytes);
-  if (answer.granted) return true;
-  log_refusal("cuGraphLaunch", device, bytes, answer);
-  object_table.update(key_of(exec), [](TableEntry& entry) { entry.references = 0; });
-  return false;
+// Inside a capture a launch becomes a child of the graph that is being made, which is asked for its nodes.
+template <class Ask>
+Result launch_graph(void* exec, Stream stream, StreamKind kind, Ask ask) {
+  GraphMemory memory;
+  const bool captured = is_capturing(stream, kind == StreamKind::kPerThread);
+  if (!captured && !memory.reserve_for("cuGraphLaunch", exec)) return kOutOfMemory;
+  const Result outcome = launch(kernel_key(exec, 3, 3), stream, kind, ask);
+  memory.settle_after(outcome);
+  return outcome;
+}
+
+// A driver may fetch what a graph needs before its first launch, or not: the launch reserves again.
+template <class Ask>
+Result upload_graph(void* exec, Ask ask) {
+  GraphMemory memory;
+  if (!memory.reserve_for("cuGraphUpload", exec)) return kOutOfMemory;
+  const Result outcome = ask();
+  memory.settle_after(kNotReady);
+  return outcome;
 }
 
 }  // namespace
@@ -52,10 +48,6 @@ bool is_capturing(Stream stream, bool per_thread) {
   if (ask == nullptr) return true;
   // An error (such as asking about the legacy stream during a capture) is no moment to wait or record either.
   return ask(stream == nullptr && per_thread ? kPerThreadStream : stream, &status) != kSuccess || status != 0;
-}
-
-void note_captured_bytes(std::uint64_t bytes) {
-  captured_bytes.fetch_add(bytes);
 }
 
 }  // namespace tranche::guard::cuda
@@ -83,43 +75,16 @@ GUARD_BEGIN(cuStreamBeginCaptureToGraph_ptsz,
             (stream, graph, needs, data, count, mode))
 #undef GUARD_BEGIN
 
-#define GUARD_END(name)                                                          \
-  GUARD_EXPORT Result name(Stream stream, void** graph) {                        \
-    const bool capturing = is_capturing(stream, #name[18] != 0);                 \
-    const Result outcome = REAL(name)(stream, graph);                            \
-    if (capturing && captures_active.load() > 0) captures_active.fetch_sub(1);   \
-    const std::uint64_t bytes = captured_bytes.exchange(0);                      \
-    if (outcome == kSuccess && graph != nullptr) add_graph_bytes(*graph, bytes); \
-    return outcome;                                                              \
+#define GUARD_END(name)                                                        \
+  GUARD_EXPORT Result name(Stream stream, void** graph) {                      \
+    const bool capturing = is_capturing(stream, #name[18] != 0);               \
+    const Result outcome = REAL(name)(stream, graph);                          \
+    if (capturing && captures_active.load() > 0) captures_active.fetch_sub(1); \
+    return outcome;                                                            \
   }
 GUARD_END(cuStreamEndCapture)
 GUARD_END(cuStreamEndCapture_ptsz)
 #undef GUARD_END
-
-GUARD_EXPORT Result cuGraphAddMemAllocNode(
-    void** node, void* graph, const void* needs, std::size_t count, AllocNode* allocation) {
-  const Result outcome = REAL(cuGraphAddMemAllocNode)(node, graph, needs, count, allocation);
-  if (outcome == kSuccess && allocation != nullptr) add_graph_bytes(graph, allocation->bytes);
-  return outcome;
-}
-GUARD_EXPORT Result
-cuGraphAddNode(void** node, void* graph, const void* needs, std::size_t count, NodeParameters* parameters) {
-  const Result outcome = REAL(cuGraphAddNode)(node, graph, needs, count, parameters);
-  if (outcome == kSuccess && parameters != nullptr && parameters->type == kGraphNodeMemAlloc)
-    add_graph_bytes(graph, parameters->alloc.bytes);
-  return outcome;
-}
-GUARD_EXPORT Result cuGraphAddNode_v2(void** node,
-                                      void* graph,
-                                      const void* needs,
-                                      const void* data,
-                                      std::size_t count,
-                                      NodeParameters* parameters) {
-  const Result outcome = REAL(cuGraphAddNode_v2)(node, graph, needs, data, count, parameters);
-  if (outcome == kSuccess && parameters != nullptr && parameters->type == kGraphNodeMemAlloc)
-    add_graph_bytes(graph, parameters->alloc.bytes);
-  return outcome;
-}
 
 #define GUARD_INSTANTIATE(name, parameters, arguments)   \
   GUARD_EXPORT Result name parameters {                  \
@@ -145,31 +110,27 @@ GUARD_INSTANTIATE(cuGraphInstantiateWithParams_ptsz,
 #undef GUARD_INSTANTIATE
 
 GUARD_EXPORT Result cuGraphLaunch(void* exec, Stream stream) {
-  if (!charge_graph(exec)) return kOutOfMemory;
-  return launch(
-      kernel_key(exec, 3, 3), stream, StreamKind::kLegacy, [&] { return REAL(cuGraphLaunch)(exec, stream); });
+  return launch_graph(exec, stream, StreamKind::kLegacy, [&] { return REAL(cuGraphLaunch)(exec, stream); });
 }
 GUARD_EXPORT Result cuGraphLaunch_ptsz(void* exec, Stream stream) {
-  if (!charge_graph(exec)) return kOutOfMemory;
-  return launch(kernel_key(exec, 3, 3), stream, StreamKind::kPerThread, [&] {
-    return REAL(cuGraphLaunch_ptsz)(exec, stream);
-  });
+  return launch_graph(
+      exec, stream, StreamKind::kPerThread, [&] { return REAL(cuGraphLaunch_ptsz)(exec, stream); });
+}
+GUARD_EXPORT Result cuGraphUpload(void* exec, Stream stream) {
+  return upload_graph(exec, [&] { return REAL(cuGraphUpload)(exec, stream); });
+}
+GUARD_EXPORT Result cuGraphUpload_ptsz(void* exec, Stream stream) {
+  return upload_graph(exec, [&] { return REAL(cuGraphUpload_ptsz)(exec, stream); });
 }
 
 GUARD_EXPORT Result cuGraphExecDestroy(void* exec) {
   const Result outcome = REAL(cuGraphExecDestroy)(exec);
   TableEntry entry;
-  if (outcome == kSuccess && object_table.remove(key_of(exec), entry) && entry.references != 0)
-    release(entry.device, entry.bytes);
+  if (outcome == kSuccess && object_table.remove(key_of(exec), entry)) settle_graph_memory(entry.device);
   return outcome;
 }
-GUARD_EXPORT Result cuGraphDestroy(void* graph) {
-  const Result outcome = REAL(cuGraphDestroy)(graph);
-  TableEntry entry;
-  if (outcome == kSuccess) object_table.remove(key_of(graph), entry);
-  return outcome;
-}
-// Unused graph memory goes back; what graphs still hold stays charged with them.
 GUARD_EXPORT Result cuDeviceGraphMemTrim(Device device) {
-  return REAL(cuDeviceGraphMemTrim)(device);
+  const Result outcome = trim_graph_memory(device);
+  settle_graph_memory(static_cast<std::uint32_t>(device));
+  return outcome;
 }

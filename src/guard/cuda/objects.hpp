@@ -14,8 +14,7 @@ enum Kind : std::uint32_t {
   kImported,  // IPC, external memory, pool pointers
   kPooled,    // Stream-ordered memory: `references` says which pool, and the pool is what is charged.
   kArray,
-  kGraph,      // graph -> bytes of its allocation nodes
-  kGraphExec,  // executable graph -> bytes; references: 1 when charged
+  kGraphExec,  // Executable graph -> bytes of its allocation nodes at most; see graph_memory.hpp.
 };
 
 extern PointerTable memory_table;  // By address.
@@ -27,15 +26,17 @@ inline std::uint64_t key_of(const void* object) {
 
 // A pointer was freed: what it stood for is no longer charged.
 void uncharge_pointer(const TableEntry& entry);
-// Brings the account of every pool in line with what it holds. True when something came back.
-bool settle_pools();
+// Brings the account of every pool, and of graphs, in line with what they hold. Trimming makes them give back
+// what they only keep. True when something came back.
+enum class PoolCare { kRead, kTrim };
+bool settle_pools(PoolCare care);
 
 // Reserves, asks the driver, remembers; gives back when the driver says no. `ask` returns the driver's
 // result.
 template <class Ask>
 Result allocate(const char* api, std::uint32_t device, std::uint64_t bytes, Ask ask) {
   VramAnswer answer = reserve(device, bytes);
-  if (!answer.granted && settle_pools())
+  if (!answer.granted && settle_pools(PoolCare::kTrim))
     answer = reserve(device, bytes);  // Pools keep what they were given back.
   if (!answer.granted) {
     log_refusal(api, device, bytes, answer);
@@ -58,11 +59,5 @@ std::uint64_t element_bytes(int format, unsigned channels);
 // Streams of this process that are being captured now: nothing may be recorded, queried or waited for.
 extern std::atomic<std::uint32_t> captures_active;
 bool is_capturing(Stream stream, bool per_thread);
-// Memory that an allocation inside a capture will need when the graph runs.
-void note_captured_bytes(std::uint64_t bytes);
-
-// Brings the account of memory that the driver takes on its own in line with what the device reports.
-// False: that went over the limit.
-bool settle_own_memory(const char* api, std::uint32_t device);
 
 }  // namespace tranche::guard::cuda

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stream-ordered memory. A pool keeps what was freed until the next synchronisation, so not pointers but
-// pools are charged, by what they say they hold: the device never holds more than the account.
+// pools are charged, by what they say they hold: the device never holds more than the account. Graphs have
+// such a pool on each device, which has no handle of its own.
+#include <algorithm>
 #include <sched.h>
 #include <type_traits>
 
+#include "guard/cuda/graph_memory.hpp"
 #include "guard/cuda/launch.hpp"
 
 namespace tranche::guard::cuda {
 namespace {
 
 constexpr std::uint32_t kPoolsMax = 64;
-constexpr int kReservedNow = 5;  // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+constexpr int kReservedNow = 5;       // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+constexpr int kGraphReservedNow = 2;  // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
 
 struct Pool {
   void* handle = nullptr;
@@ -19,6 +23,10 @@ struct Pool {
 };
 Pool pools[kPoolsMax];                  // NOLINT: index zero stays empty and means "no pool is known".
 std::atomic<std::uint32_t> pools_lock;  // NOLINT
+char graph_marks[kDevicesMax];          // NOLINT: their addresses stand for the graphs' memory of a device.
+// A launch that counts on memory from before must not meet a trim: it sees the trim, or the trim sees it.
+std::atomic<std::uint32_t> graph_launches;  // NOLINT: under way.
+std::atomic<std::uint32_t> graph_trims{1};  // NOLINT
 
 class Hold {
  public:
@@ -31,7 +39,16 @@ class Hold {
   Hold& operator=(const Hold&) = delete;
 };
 
+bool is_graph_memory(const void* handle) {
+  return handle >= graph_marks && handle < graph_marks + kDevicesMax;
+}
+
 bool reserved_by(void* pool, std::uint64_t& bytes) {
+  if (is_graph_memory(pool)) {
+    auto* graphs = DRIVER(cuDeviceGetGraphMemAttribute, Result(Device, int, void*));
+    const auto device = static_cast<Device>(static_cast<char*>(pool) - graph_marks);
+    return graphs != nullptr && graphs(device, kGraphReservedNow, &bytes) == kSuccess;
+  }
   auto* ask = DRIVER(cuMemPoolGetAttribute, Result(void*, int, void*));
   return ask != nullptr && ask(pool, kReservedNow, &bytes) == kSuccess;
 }
@@ -73,7 +90,7 @@ bool settle(std::uint32_t place, std::uint64_t extra, std::uint64_t* came_back =
 
 VramAnswer reserve_for_pool(std::uint32_t device, std::uint64_t bytes) {
   VramAnswer answer = reserve(device, bytes);
-  if (!answer.granted && settle_pools()) answer = reserve(device, bytes);
+  if (!answer.granted && settle_pools(PoolCare::kTrim)) answer = reserve(device, bytes);
   return answer;
 }
 
@@ -81,11 +98,7 @@ VramAnswer reserve_for_pool(std::uint32_t device, std::uint64_t bytes) {
 template <class Ask>
 Result allocate_on_stream(
     const char* api, void* pool, Pointer* out, std::size_t bytes, Stream stream, bool per_thread, Ask ask) {
-  if (is_capturing(stream, per_thread)) {
-    const Result outcome = ask();
-    if (outcome == kSuccess) note_captured_bytes(bytes);
-    return outcome;
-  }
+  if (is_capturing(stream, per_thread)) return ask();
   const std::uint32_t device = current_device();
   const std::uint32_t place = place_of(pool, device);
   const VramAnswer answer = reserve_for_pool(device, bytes);
@@ -102,7 +115,7 @@ Result allocate_on_stream(
   if (place != 0 && !settle(place, bytes)) {
     auto* undo = DRIVER(cuMemFreeAsync, Result(Pointer, Stream));
     if (undo != nullptr) undo(*out, where);
-    settle_pools();
+    settle_pools(PoolCare::kTrim);
     log_refusal(api, device, bytes, answer);
     return kOutOfMemory;
   }
@@ -138,16 +151,71 @@ void uncharge_pointer(const TableEntry& entry) {
   settle(entry.references % kPoolsMax, 0);
 }
 
-bool settle_pools() {
+bool settle_pools(PoolCare care) {
   auto* trim = DRIVER(cuMemPoolTrimTo, Result(void*, std::size_t));
+  const bool trims = care == PoolCare::kTrim && captures_active.load(std::memory_order_relaxed) == 0;
   std::uint64_t came_back = 0;
   for (std::uint32_t i = 1; i < kPoolsMax; ++i) {
     void* handle = pools[i].handle;
     if (handle == nullptr) continue;
-    if (trim != nullptr && captures_active.load(std::memory_order_relaxed) == 0) trim(handle, 0);
+    if (trims && is_graph_memory(handle)) {
+      if (pools[i].charged != 0) trim_graph_memory(static_cast<Device>(pools[i].device));
+    } else if (trims && trim != nullptr) {
+      trim(handle, 0);
+    }
     settle(i, 0, &came_back);
   }
   return came_back > 0;
+}
+
+Result trim_graph_memory(Device device) {
+  auto* trim = DRIVER(cuDeviceGraphMemTrim, Result(Device));
+  graph_trims.fetch_add(1);
+  if (trim == nullptr || graph_launches.load() != 0) return kSuccess;  // A trim is a wish, not a promise.
+  return trim(device);
+}
+
+void settle_graph_memory(std::uint32_t device) {
+  for (std::uint32_t i = 1; i < kPoolsMax; ++i)
+    if (device < kDevicesMax && pools[i].handle == &graph_marks[device]) settle(i, 0);
+}
+
+bool GraphMemory::reserve_for(const char* api, void* exec) {
+  TableEntry entry;
+  const bool known = object_table.update(key_of(exec), [&](TableEntry& each) { entry = each; });
+  if (!known || entry.kind != kGraphExec || entry.device >= kDevicesMax) return true;
+  graph_launches.fetch_add(1);
+  trims_ = graph_trims.load();
+  if (entry.references != trims_) {  // A trim may have taken what it had, if it ever had any.
+    graph_launches.fetch_sub(1);
+    const VramAnswer answer = reserve_for_pool(entry.device, entry.bytes);
+    if (!answer.granted) {
+      log_refusal(api, entry.device, entry.bytes, answer);
+      return false;
+    }
+    reserved_ = entry.bytes;
+    graph_launches.fetch_add(1);
+    trims_ = graph_trims.load();
+  }
+  exec_ = exec;
+  device_ = entry.device;
+  place_ = place_of(&graph_marks[device_], device_);
+  return true;
+}
+
+void GraphMemory::settle_after(Result outcome) {
+  if (exec_ == nullptr) return;
+  std::uint64_t holds = 0;
+  if (place_ != 0 && !settle(place_, reserved_) && reserved_by(&graph_marks[device_], holds)) {
+    // More than its granularity allows: it runs already, so it is charged whatever the limit says.
+    const Hold hold;
+    Pool& pool = pools[place_];
+    if (holds > pool.charged) add_unasked(device_, holds - pool.charged);
+    pool.charged = std::max(pool.charged, holds);
+  }
+  graph_launches.fetch_sub(1);
+  if (outcome == kSuccess)
+    object_table.update(key_of(exec_), [&](TableEntry& entry) { entry.references = trims_; });
 }
 
 }  // namespace tranche::guard::cuda
