@@ -37,7 +37,8 @@ std::vector<Row> adoption_rows() {
   Caller user = site.user("acme", "ana");
   std::vector<JobId> jobs;
   for (int i = 0; i < kJobs; ++i)
-    jobs.push_back(user.submit(R"({"run":"while :; do echo $$; sleep 2; done"})"));
+    jobs.push_back(
+        user.submit(R"({"run":"while :; do echo $$; sleep 2; done","resources":{"cpus":"0.01"}})"));
   for (const JobId id : jobs)
     if (!wrote_on(user, id, 0, Clock::now() + kPatience)) throw std::runtime_error("a job never began");
   const auto began = Clock::now();

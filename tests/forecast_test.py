@@ -81,7 +81,7 @@ def the_demand_to_come_is_shown_and_prepared_for():
         job = submit(lab.ana, simulated("H100:8", "3s"))
         lab.until_state(job, "succeeded")
         view = lab.operator.get("/v1/forecast/demand?hours=168").json
-        assert len(view["hours"]) == 168 and view["capacity_gpu_milli"] == 8000 and view["prepare_percent"] == 0, view
+        assert len(view["hours"]) == 168 and view["simulated_gpu_milli"] == 8000 and view["capacity_gpu_milli"] == 0 and view["prepare_percent"] == 0, view
         expected = [hour for hour in view["hours"] if hour["gpu_milli"] > 0]
         assert expected and expected[0]["classes"][0]["party"] == "acme", view
         assert all(hour["gpu_milli"] == 0 for hour in lab.bo.get("/v1/forecast/demand?hours=168").json["hours"])

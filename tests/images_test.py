@@ -170,11 +170,17 @@ def whatever_is_wrong_is_refused():
             (images / f"{name}.tar").write_bytes(content)
             done = sandbox(images, name)
             assert done.returncode != 0 and why in done.stderr and "whole" not in done.stdout, (name, done)
-        # A link to the node's own folder leads, when something is unpacked through it, into the image.
-        outside = images / "outside"
+    # A link to the node's own folder leads, when something is unpacked through it, into the image or nowhere.
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
+        images, outside = pathlib.Path(place), pathlib.Path(place) / "outside"
         outside.mkdir()
-        (images / "through.tar").write_bytes(
-            with_extra(link("way", str(outside)), member("way/file", b"inside\n", mode=0o644)))
+        through = [link("way", str(outside)), member("way/file", b"inside\n", mode=0o644)]
+        (images / "nowhere.tar").write_bytes(with_extra(*through))
+        done = sandbox(images, "nowhere")
+        assert done.returncode != 0 and "leads to nothing" in done.stderr, done
+        parts = outside.relative_to("/").parts
+        folders = [folder("/".join(parts[:length])) for length in range(1, len(parts) + 1)]
+        (images / "through.tar").write_bytes(with_extra(*folders, *through))
         done = sandbox(images, "through", f"cat {outside}/file")
         assert done.stdout == "inside\n" and list(outside.iterdir()) == [], done
 

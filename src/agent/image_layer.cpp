@@ -81,7 +81,10 @@ class Layer {
     const std::size_t slash = path.rfind('/');
     const Descriptor parent = folder_at(slash == std::string::npos ? "" : path.substr(0, slash));
     const std::string name = path.substr(slash == std::string::npos ? 0 : slash + 1);
-    if (::mkdirat(parent.get(), name.c_str(), 0755) != 0) fail("cannot make " + path);
+    if (::mkdirat(parent.get(), name.c_str(), 0755) != 0) {
+      if (errno == EEXIST) throw std::runtime_error("a link in it leads to nothing: " + path);
+      fail("cannot make " + path);
+    }
     folder.reset(open_inside(path, O_RDONLY | O_DIRECTORY));
     if (!folder.open()) fail("cannot enter " + path);
     return folder;

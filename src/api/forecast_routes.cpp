@@ -44,9 +44,13 @@ void demand(Api& api, Call call) {
   api.view(std::move(call),
            [hours](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
              wire::DemandView out{.prepare_percent = state.settings.prepare_percent};
-             for (const auto& [id, device] : state.devices)
-               if (engine::takes_work(device.state) && engine::takes_work(state.nodes.at(device.node)))
-                 out.capacity_gpu_milli += policy::kDeviceMilli;
+             for (const auto& [id, device] : state.devices) {
+               const engine::Node& node = state.nodes.at(device.node);
+               const bool serves =
+                   engine::takes_work(device.state) || device.state == wire::DeviceState::kScrubbing;
+               if (!serves || !engine::takes_work(node)) continue;
+               (node.simulated ? out.simulated_gpu_milli : out.capacity_gpu_milli) += policy::kDeviceMilli;
+             }
              for (int hour = 0; hour < hours; ++hour)
                out.hours.push_back(
                    hour_of(state, actor, engine::hour_start(state.now) + std::chrono::hours(hour)));

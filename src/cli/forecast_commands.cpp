@@ -30,11 +30,10 @@ std::string mostly(const wire::HourDemand& hour) {
 Table table_of(const wire::DemandView& view) {
   Table table({{"HOUR"}, {"DEVICES EXPECTED", Align::kRight}, {"OF THE FLEET", Align::kRight}, {"MOSTLY"}});
   for (const wire::HourDemand& hour : view.hours) {
-    const std::int64_t percent =
-        view.capacity_gpu_milli == 0 ? 0 : hour.gpu_milli * 100 / view.capacity_gpu_milli;
+    const std::int64_t fleet = view.capacity_gpu_milli;
     table.add({local_time_text(hour.from),
                devices_text(hour.gpu_milli),
-               std::to_string(percent) + "%",
+               fleet == 0 ? "-" : std::to_string(hour.gpu_milli * 100 / fleet) + "%",
                mostly(hour)});
   }
   return table;
@@ -42,19 +41,19 @@ Table table_of(const wire::DemandView& view) {
 
 }  // namespace
 
-void add_forecast_commands(CLI::App& root, Program& program) {
-  CLI::App& group =
+void add_forecast_commands(const Command& root, Program& program) {
+  const Command& group =
       add_group(root, {"forecast", "What the hours to come will ask for", "tranche forecast demand"});
-  CLI::App& command =
+  const Command& command =
       add_command(group,
                   {"demand",
                    "Devices expected to be wanted, hour by hour, from the same hours of earlier weeks",
                    "tranche forecast demand\ntranche forecast demand --hours 168 -o json"});
   const auto hours = std::make_shared<int>(24);
   command.add_option("--hours", *hours, "So many hours ahead")
-      ->type_name("HOURS")
-      ->check(CLI::Range(1, 168))
-      ->capture_default_str();
+      .type_name("HOURS")
+      .between(1, 168)
+      .capture_default_str();
   command.callback([hours, &program] {
     Session& session = program.session();
     const auto answer = session.get<wire::DemandView>("/v1/forecast/demand?hours=" + std::to_string(*hours));

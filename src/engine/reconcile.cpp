@@ -74,11 +74,17 @@ struct Promise {  // A claim on the device at one instant, and what of it is not
 };
 using Promises = std::map<ClaimId, Promise>;
 
+// A contract that is not delivered is not paid: what is wrong with its device says where the time goes.
+bool is_down(const State& state, const Booking& booking) {
+  const Contract* contract = state.market.contracts.find(booking.contract.value);
+  return contract != nullptr && contract->down_since != Instant{};
+}
+
 Promises promises_at(const State& state, const Device& device, Instant at) {
   Promises promises;
   for (const CalendarClaim& claim : state.index.calendar->claims_on(device.id)) {
     if (claim.from > at) break;  // In order of their start.
-    if (!claim.at(at)) continue;
+    if (!claim.at(at) || is_down(state, state.bookings.at(claim.claim))) continue;
     Promise& promise = promises[claim.claim];
     promise.kind = state.bookings.at(claim.claim).kind;
     promise.unused.milli += claim.use.milli;

@@ -178,12 +178,11 @@ class Pass {
     }
     const auto shape = capacity_.shape_of(job.ask, trust_group(state_, turn.key.tenant));
     if (!shape) return push_after(turn);
-    auto barred = barred_devices(state_, envelope_.at, job, *shape, placed_);
-    for (Barred& one : barred) capacity_.bar(state_, one);
-    barring_ = !barred.empty();
+    barred_ = barred_devices(state_, envelope_.at, job, *shape, placed_);
+    for (Barred& one : barred_) capacity_.bar(state_, one);
     unfunded_ = false;
     try_to_start(turn, job, *shape);
-    for (const Barred& one : barred) capacity_.unbar(state_, one);
+    for (const Barred& one : barred_) capacity_.unbar(state_, one);
     if (!unfunded_ || ++unfunded_by_key_[turn.key] < kUnfundedMax) push_after(turn);
   }
 
@@ -215,6 +214,8 @@ class Pass {
   bool start(const Job& job, PartyId tenant, const policy::Shape& shape) {
     std::vector<DeviceId> opened;
     if (!passed_over_) opened = capacity_.open_kept(state_, tenant, shape);
+    for (const Barred& one : barred_)  // What is booked stays closed to him as to everybody.
+      if (one.slots == kAllSlots) capacity_.bar(state_, one.device, true);
     const bool started = start_all(job, tenant, shape);
     for (const DeviceId device : opened) capacity_.bar(state_, device, false);
     return started;
@@ -270,7 +271,7 @@ class Pass {
     close_elsewhere(state_, job, closed);
     std::vector<DeviceId> blocked;
     capacity_.block_restricted(job.ask.preemptible, shape.shares(), blocked);
-    was_closed_ = !closed.empty() || barring_ || !blocked.empty() || !capacity_.kept().empty();
+    was_closed_ = !closed.empty() || !barred_.empty() || !blocked.empty() || !capacity_.kept().empty();
     for (const NodeId node : closed)
       if (takes_work(state_.nodes.at(node))) capacity_.close(node, true);
     auto place = capacity_.choose(shape);
@@ -342,13 +343,20 @@ class Pass {
   // The first that must wait is promised a node, or one for each member of a gang: others use them only if
   // they are gone by then.
   void reserve(const Job& job, const policy::Shape& shape) {
+    const std::vector<DeviceId> between = between_tenants();
+    capacity_.unblock(between);
+    reserve_among(job, shape, !between.empty());
+    for (const DeviceId device : between) capacity_.bar(state_, device, false);
+  }
+  void reserve_among(const Job& job, const policy::Shape& shape, bool some_change_hands) {
     const std::size_t members = std::max(job.ask.nodes, 1U);
     std::set<NodeId> elsewhere;
     close_elsewhere(state_, job, elsewhere);
     std::vector<std::pair<Instant, NodeId>> soonest;
     for (const auto& [id, node] : state_.nodes) {
       if (!takes_work(node) || elsewhere.contains(id)) continue;
-      const auto at = members > 1 && fits_now(node, shape) ? envelope_.at : free_at(node, shape);
+      const bool now = (members > 1 || some_change_hands) && fits_now(node, shape);
+      const auto at = now ? envelope_.at : free_at(node, shape);
       if (at && *at < kFarFuture) soonest.emplace_back(*at, id);
     }
     if (soonest.size() < members) return;
@@ -356,6 +364,15 @@ class Pass {
     std::partial_sort(soonest.begin(), last, soonest.end());
     reserved_ = Reservation{.job = job.id, .at = std::prev(last)->first};
     for (auto one = soonest.begin(); one != last; ++one) reserved_->nodes.insert(one->second);
+  }
+
+  // Devices that are kept for their last tenant or are being wiped: free by the time that a promise is about.
+  [[nodiscard]] std::vector<DeviceId> between_tenants() const {
+    std::vector<DeviceId> devices(capacity_.kept().begin(), capacity_.kept().end());
+    for (const auto& [id, device] : state_.devices)
+      if (device.state == DeviceState::kScrubbing && device.record.left_by != LeaseId{})
+        devices.push_back(id);
+    return devices;
   }
 
   [[nodiscard]] bool fits_now(const Node& node, const policy::Shape& shape) const {
@@ -420,8 +437,8 @@ class Pass {
   std::uint64_t leases_ = 0;
   bool unfunded_ = false;
   bool was_closed_ = false;
-  bool barring_ = false;
-  bool passed_over_ = false;  // By what is kept unwiped for somebody behind in the order.
+  std::vector<Barred> barred_;  // To the job whose turn it is.
+  bool passed_over_ = false;    // By what is kept unwiped for somebody behind in the order.
   int decisions_ = 0;
   int reclaims_ = 0;
 };

@@ -161,7 +161,7 @@ TEST_CASE("cheapest: it starts when the whole run costs least, and says what it 
   CHECK(world.job(id).not_before == at("2026-01-10T22:00:00Z"));
   CHECK(world.schedule() == 0);
   CHECK(world.why(id) ==
-        "waits for the cheapest start before its deadline, 2026-01-10T22:00:00Z: at most 2.00 EUR then, 6.00 "
+        "waits for the cheapest start before its deadline, 2026-01-10T22:00:00Z: at most 2.00 USD then, 6.00 "
         "now");
   world.clock = at("2026-01-10T22:00:00Z");
   CHECK(world.schedule() == 1);

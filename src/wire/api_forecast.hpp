@@ -28,10 +28,11 @@ struct HourDemand {
 BOOST_DESCRIBE_STRUCT(HourDemand, (), (from, gpu_milli, classes))
 
 struct DemandView {
-  std::int64_t capacity_gpu_milli = 0;  // That takes work now.
-  std::uint32_t prepare_percent = 0;    // As set for the platform; zero: the forecast is shown, not used.
+  std::int64_t capacity_gpu_milli = 0;   // That takes work now, or does when it is wiped.
+  std::int64_t simulated_gpu_milli = 0;  // Likewise, of simulated devices.
+  std::uint32_t prepare_percent = 0;     // As set for the platform; zero: the forecast is shown, not used.
   std::vector<HourDemand> hours{};
 };
-BOOST_DESCRIBE_STRUCT(DemandView, (), (capacity_gpu_milli, prepare_percent, hours))
+BOOST_DESCRIBE_STRUCT(DemandView, (), (capacity_gpu_milli, simulated_gpu_milli, prepare_percent, hours))
 
 }  // namespace tranche::wire
