@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "base/wall_clock.hpp"
 #include "bench/bench.hpp"
 #include "bench/http_load.hpp"
 #include "bench/server_process.hpp"
@@ -67,7 +68,7 @@ double shell_milliseconds(const std::string& command) {
 // A journal of a million records, made by the very loop that the server runs, without the network.
 void fill_journal(const std::filesystem::path& data, std::uint64_t records) {
   server::LoopOptions options{.folder = data};
-  options.clock = [] { return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now()); };
+  options.clock = [] { return wall_clock(); };
   server::Loop loop(std::move(options));
   loop.start();
   engine::TokenHash hash{};

@@ -13,6 +13,7 @@
 
 #include "base/check.hpp"
 #include "base/random.hpp"
+#include "base/wall_clock.hpp"
 #include "bench/bench.hpp"
 #include "journal/snapshot.hpp"
 #include "journal/sqlite_store.hpp"
@@ -83,10 +84,6 @@ std::vector<std::string> batch_of(std::size_t count) {
   return bodies;
 }
 
-Instant now() {
-  return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
-}
-
 Speed measure_disk() {
   const BenchFolder folder;
   const int file = ::open((folder.path() / "probe").c_str(), O_WRONLY | O_CREAT, 0600);
@@ -104,7 +101,7 @@ Speed measure_store(std::size_t batch, double seconds) {
   const BenchFolder folder;
   const auto store = journal::open_sqlite(folder.path());
   const auto bodies = batch_of(batch);
-  return measure(batch, seconds, [&] { store->append(bodies, now()); });
+  return measure(batch, seconds, [&] { store->append(bodies, wall_clock()); });
 }
 
 // The peer: the same rows and settings, without chain, checkpoints, anchors or our own copying of the WAL.
@@ -188,7 +185,7 @@ void add_read_rows(std::vector<Row>& rows) {
   const BenchFolder folder;
   const auto store = journal::open_sqlite(folder.path());
   const auto bodies = batch_of(1'000);
-  while (store->last_sequence() < kRecords) store->append(bodies, now());
+  while (store->last_sequence() < kRecords) store->append(bodies, wall_clock());
   auto start = Clock::now();
   std::uint64_t bytes = 0;
   store->scan(1, kRecords, [&](std::uint64_t, std::string_view body) {

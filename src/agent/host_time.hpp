@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/time.hpp"
+#include "base/wall_clock.hpp"
 
 namespace tranche::agent {
 
@@ -19,7 +20,7 @@ inline BootTime boot_time() {
   return static_cast<BootTime>(now.tv_sec) * 1'000'000'000U + static_cast<BootTime>(now.tv_nsec);
 }
 inline Instant wall_time() {
-  return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+  return wall_clock();
 }
 constexpr BootTime nanoseconds(Duration length) {
   return length.count() <= 0 ? 0 : static_cast<BootTime>(length.count()) * 1000U;

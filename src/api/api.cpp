@@ -128,12 +128,18 @@ Api::Api(server::Loop& loop, ApiOptions options)
       events_(loop),
       catalogue_(std::make_shared<Catalogue>()),
       forecaster_(loop) {
-  for (auto* make : {&party_routes,   &access_routes,           &quota_routes,     &job_routes,
-                     &node_routes,    &booking_routes,          &log_routes,       &exec_routes,
-                     &audit_routes,   &system_routes,           &market_routes,    &volume_routes,
-                     &workdir_routes, &telemetry_routes,        &money_routes,     &health_routes,
-                     &receipt_routes, &service_routes,          &recurring_routes, &level_routes,
-                     &invoice_routes, &recurring_listing_routes, &forecast_routes}) {
+  for (auto* make : {&party_routes,     &access_routes,
+                     &quota_routes,     &job_routes,
+                     &node_routes,      &booking_routes,
+                     &log_routes,       &exec_routes,
+                     &audit_routes,     &system_routes,
+                     &market_routes,    &volume_routes,
+                     &workdir_routes,   &telemetry_routes,
+                     &money_routes,     &health_routes,
+                     &receipt_routes,   &service_routes,
+                     &recurring_routes, &level_routes,
+                     &invoice_routes,   &recurring_listing_routes,
+                     &forecast_routes}) {
     for (Route& route : make()) routes_.push_back(std::move(route));
   }
   for (const Route& route : routes_) by_depth_[segments(route.path).size()].push_back(&route);

@@ -4,6 +4,7 @@
 #include "api/booking_views.hpp"
 #include "api/problem.hpp"
 #include "api/recurrence.hpp"
+#include "base/wall_clock.hpp"
 #include "wire/fields.hpp"
 #include "wire/job_spec.hpp"
 #include "wire/resolve_ask.hpp"
@@ -78,7 +79,7 @@ void book(Api& api, Call call) {
   api.loop().read([&api, call = std::move(call), body = *body, ask = *ask](const State& state) mutable {
     const PartyId owner = body.owner.empty() ? call.envelope.actor : engine::find_path(state, body.owner);
     const std::string zone = body.zone.empty() ? zone_of(state, owner) : body.zone;
-    const auto now = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+    const auto now = wall_clock();
     auto times = times_of(body, zone, std::max(now, state.now));
     if (!times) return call.reply.send(problem(times.error(), call.envelope.request_id));
     engine::BookWindows command{
@@ -106,7 +107,7 @@ void plan_maintenance(Api& api, Call call) {
                         : named == state.index.nodes_by_name.end() ? NodeId{}
                                                                    : named->second;
     const std::string zone = body.zone.empty() ? zone_of(state, call.envelope.actor) : body.zone;
-    const auto now = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+    const auto now = wall_clock();
     auto times = times_of(body, zone, std::max(now, state.now));
     if (!times) return call.reply.send(problem(times.error(), call.envelope.request_id));
     engine::PlanMaintenance command{.node = node,

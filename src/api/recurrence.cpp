@@ -178,7 +178,7 @@ Result<std::vector<Span>, std::string> expand(const Zone& zone,
   return spans;
 }
 
-Result<std::vector<Span>, wire::Problem> spans_of(const Every& every, Instant now) {
+Result<EveryRule, wire::Problem> read_every(const Every& every, Instant now) {
   const auto wrong = [](std::string what, std::string message, std::string hint = {}) {
     return refuse(wire::Problem{std::move(what), std::move(message), std::move(hint)});
   };
@@ -191,10 +191,16 @@ Result<std::vector<Span>, wire::Problem> spans_of(const Every& every, Instant no
   if (!from) return wrong("every", from.error());
   const auto repeat = read_repeat(parts->days, every.times, every.until);
   if (!repeat) return wrong("every", repeat.error());
-  auto spans = expand(*zone, {from->local, every.length}, *repeat, kSpansMost);
-  if (!spans) return wrong("every", spans.error());
+  return EveryRule{zone, from->local, *repeat};
+}
+
+Result<std::vector<Span>, wire::Problem> spans_of(const Every& every, Instant now) {
+  const auto rule = read_every(every, now);
+  if (!rule) return refuse(rule.error());
+  auto spans = expand(*rule->zone, {rule->from, every.length}, rule->repeat, kSpansMost);
+  if (!spans) return refuse(wire::Problem{"every", spans.error()});
   std::erase_if(*spans, [now](const Span& span) { return span.from <= now; });
-  if (spans->empty()) return wrong("until", "no time is left before then");
+  if (spans->empty()) return refuse(wire::Problem{"until", "no time is left before then"});
   return std::move(*spans);
 }
 

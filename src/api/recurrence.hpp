@@ -53,6 +53,12 @@ struct Every {
   std::string until{};
   Duration length = std::chrono::minutes(1);
 };
+struct EveryRule {
+  std::shared_ptr<const Zone> zone{};
+  LocalTime from{};
+  Repeat repeat{};
+};
+[[nodiscard]] Result<EveryRule, wire::Problem> read_every(const Every&, Instant now);
 // Those that begin after `now`, at most 1000; without an end, those of a year.
 [[nodiscard]] Result<std::vector<Span>, wire::Problem> spans_of(const Every&, Instant now);
 

@@ -5,6 +5,7 @@
 #include "api/market_views.hpp"
 #include "api/problem.hpp"
 #include "api/recurrence.hpp"
+#include "base/wall_clock.hpp"
 
 namespace tranche::api {
 namespace {
@@ -45,7 +46,7 @@ void set(Api& api, Call call) {
                                         .every = body.every,
                                         .zone = body.zone.empty() ? zone_of(state, offer->owner) : body.zone,
                                         .ahead = body.ahead};
-    const auto now = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+    const auto now = wall_clock();
     const auto spans = spans_of({body.every, command.zone, body.times, body.until, body.listing.length},
                                 std::max(now, state.now));
     if (!spans) return call.reply.send(problem(spans.error(), call.envelope.request_id));

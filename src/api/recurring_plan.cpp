@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/recurring_plan.hpp"
 
+#include "base/wall_clock.hpp"
 #include "server/loop.hpp"
 
 namespace tranche::api {
@@ -8,21 +9,6 @@ namespace {
 
 constexpr std::size_t kCountMax = 1000;                 // Of a rule that says how often.
 constexpr std::chrono::hours kFarthest(24 * 366 * 10);  // A rule that is silent for so long has ended.
-
-// "weekdays 22:00" in its two parts: on which days, and when.
-struct DaysAndTime {
-  std::string days{}, time{};
-};
-std::optional<DaysAndTime> split(const std::string& every) {
-  const auto space = every.rfind(' ');
-  if (space == std::string::npos) return std::nullopt;
-  DaysAndTime out{every.substr(0, space), every.substr(space + 1)};
-  if (out.time.find(':') == std::string::npos) return std::nullopt;
-  for (const std::string_view plural : {"days", "weekdays", "weekends", "weeks", "months"})
-    if (out.days == plural) out.days.pop_back();
-  if (out.days == "daily") out.days = "day";
-  return out;
-}
 
 bool is_counted(const Repeat& repeat) {
   return repeat.rule.find("COUNT=") != std::string::npos;
@@ -40,25 +26,18 @@ Result<FirstTimes, wire::Problem> first_times(const wire::RecurringSpec& spec,
   const auto wrong = [](std::string what, std::string message, std::string hint = {}) {
     return refuse(wire::Problem{std::move(what), std::move(message), std::move(hint)});
   };
-  const auto zone = Zone::find(zone_name);
-  if (!zone)
-    return wrong("zone", "there is no time zone '" + zone_name + "'", "an IANA name such as Europe/Madrid");
-  const auto parts = split(spec.every);
-  if (!parts) return wrong("every", "must be days and a time of day", "for example: weekdays 22:00");
-  const auto from = read_time(parts->time, *zone, now);
-  if (!from) return wrong("every", from.error());
-  const auto repeat = read_repeat(parts->days, spec.times, spec.until);
-  if (!repeat) return wrong("every", repeat.error());
+  const auto rule = read_every({spec.every, zone_name, spec.times, spec.until}, now);
+  if (!rule) return refuse(rule.error());
   if (spec.times > kCountMax) return wrong("times", "must be at most 1000", "leave it out to go on for ever");
   // How often is counted from the first, so a rule that says it is worked out to its end at once.
-  const std::size_t most = is_counted(*repeat) ? kCountMax : engine::kTimesAhead;
-  const auto local = occurrences(*zone, from->local, *repeat, most, kFarthest);
+  const std::size_t most = is_counted(rule->repeat) ? kCountMax : engine::kTimesAhead;
+  const auto local = occurrences(*rule->zone, rule->from, rule->repeat, most, kFarthest);
   if (!local) return wrong("every", local.error());
   FirstTimes first;
   for (const LocalTime one : *local)
-    if (zone->instant(one) > now) first.times.push_back(zone->instant(one));
+    if (rule->zone->instant(one) > now) first.times.push_back(rule->zone->instant(one));
   if (first.times.empty()) return wrong("until", "no time is left before then");
-  if (!is_counted(*repeat)) first.rule = repeat->rule;
+  if (!is_counted(rule->repeat)) first.rule = rule->repeat.rule;
   first.planned_to = seconds_of(local->back());
   return first;
 }
@@ -84,8 +63,7 @@ std::optional<engine::PlanRecurring> times_to_follow(const engine::RecurringJob&
 
 void plan_recurring(server::Loop& loop) {
   loop.read([&loop](const engine::State& state) {
-    const auto now =
-        std::max(std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now()), state.now);
+    const auto now = std::max(wall_clock(), state.now);
     for (const auto& [key, job] : state.work.recurring)
       if (auto next = times_to_follow(job, now))
         loop.submit({.origin = "calendar"}, std::move(*next), [](const server::Outcome&) {});

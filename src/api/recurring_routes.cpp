@@ -6,6 +6,7 @@
 #include "api/problem.hpp"
 #include "api/recurring_plan.hpp"
 #include "api/submission.hpp"
+#include "base/wall_clock.hpp"
 #include "wire/recurring.hpp"
 
 namespace tranche::api {
@@ -56,7 +57,7 @@ void set(Api& api, Call call) {
           if (const auto wrong = workdir_problem(api, state, party, spec.job.workdir))
             return call.reply.send(problem(*wrong, call.envelope.request_id));
         command.zone = spec.zone.empty() ? zone_of(state, party) : spec.zone;
-        const auto now = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+        const auto now = wall_clock();
         auto first = first_times(spec, command.zone, std::max(now, state.now));
         if (!first) return call.reply.send(problem(first.error(), call.envelope.request_id));
         command.times = std::move(first->times);

@@ -3,6 +3,7 @@
 
 #include "api/recurrence.hpp"
 #include "base/text.hpp"
+#include "base/wall_clock.hpp"
 #include "engine/start_window.hpp"
 #include "server/workdir_store.hpp"
 #include "wire/resolve_ask.hpp"
@@ -65,7 +66,7 @@ std::optional<wire::Problem> take_window(const wire::JobSpec& spec, engine::Subm
   const std::string name = wish.tz.empty() ? "UTC" : wish.tz;
   const auto zone = Zone::find(name);
   if (!zone) return wire::Problem{"window.tz", "there is no time zone '" + name + "'", "Europe/Madrid"};
-  const auto now = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+  const auto now = wall_clock();
   const auto from = minute_of_day(wish.start, *zone, now);
   const auto to = minute_of_day(wish.end, *zone, now);
   if (!from || !to || *from == *to)

@@ -6,6 +6,7 @@
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "base/text.hpp"
+#include "base/wall_clock.hpp"
 #include "server/agent_hub.hpp"
 #include "wire/api_telemetry.hpp"
 
@@ -121,7 +122,7 @@ void telemetry(Api& api, Call call) {
                                               const Actor& actor) -> Result<net::Response, wire::Refusal> {
              const server::Telemetry& kept = hub->telemetry();
              wire::TelemetryList out{.step = kept.options().step, .kept = kept.options().kept};
-             const Instant now = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+             const Instant now = wall_clock();
              for (const auto& [id, device] : state.devices) {
                const engine::Node& node = state.nodes.at(device.node);
                if (!device_name.empty() && device_name != text(id)) continue;

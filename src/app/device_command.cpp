@@ -9,6 +9,7 @@
 
 #include "app/commands.hpp"
 #include "base/text.hpp"
+#include "base/wall_clock.hpp"
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "gpu/device_tests.hpp"
@@ -143,7 +144,7 @@ wire::ScrubReceipt wiped(const gpu::OpenClDevice& device) {
   try {
     wire::ScrubReceipt receipt =
         gpu::receipt_of(gpu::zero_and_verify(device, device.is_cpu ? kEnoughOfACpu : 0));
-    receipt.at = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+    receipt.at = wall_clock();
     return receipt;
   } catch (const gpu::CannotRun& problem) { return {.method = std::string("none: ") + problem.what()}; }
 }

@@ -5,12 +5,13 @@
 #include <cstdio>
 
 #include "base/text.hpp"
+#include "base/wall_clock.hpp"
 
 namespace tranche::app {
 
 void Log::write(const char* level, const std::string& line) {
   std::string out;
-  append_text(out, std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now()));
+  append_text(out, wall_clock());
   out += ' ';
   out += level;
   out += ' ';

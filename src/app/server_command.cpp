@@ -22,6 +22,7 @@
 #include "app/log.hpp"
 #include "app/server_files.hpp"
 #include "base/text.hpp"
+#include "base/wall_clock.hpp"
 #include "cli/output.hpp"
 #include "gateway/gateway.hpp"
 #include "journal/failpoint.hpp"
@@ -49,10 +50,6 @@ struct ServerFlags {
   std::string heartbeat = "5s", lease = "30s", lease_grace = "10s";
   std::string log_retention = "720h";
 };
-
-Instant wall_clock() {
-  return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
-}
 
 // SIGTERM and SIGINT are taken by the main thread alone; everything else inherits the blocked mask.
 sigset_t block_signals() {

@@ -82,36 +82,35 @@ std::string check_policy(const std::string& text) {
 void add_sim_pack(CLI::App& sim, cli::Program& program) {
   auto arguments = std::make_shared<PackArguments>();
   sim::PackTrial& trial = arguments->trial;
-  CLI::App* pack = &cli::add_command(
+  CLI::App& pack = cli::add_command(
       sim,
       {"pack",
        "Fill a fleet with the jobs of a trace (openb layout)",
        "tranche sim pack --nodes nodes.csv.gz --tasks tasks.csv.gz --policy default --seeds 42-51 -o json"});
-  pack->add_option(
+  pack.add_option(
           "--nodes", trial.nodes_path, "Nodes: sn, cpu_milli, memory_mib, gpu, model (.csv or .csv.gz)")
       ->required();
-  pack->add_option(
-          "--tasks", trial.tasks_path, "Tasks: cpu_milli, memory_mib, num_gpu, gpu_milli, [gpu_spec]")
+  pack.add_option("--tasks", trial.tasks_path, "Tasks: cpu_milli, memory_mib, num_gpu, gpu_milli, [gpu_spec]")
       ->required();
-  pack->add_option("--policy", trial.policy, std::string(sim::pack_policy_names()))->check(check_policy);
-  pack->add_option("--seeds", arguments->seeds, "Orders of arrival, one run each")->check(check_seeds);
-  pack->add_option("--ratio", trial.ratio, "Compute requested in all, over the fleet's")
+  pack.add_option("--policy", trial.policy, std::string(sim::pack_policy_names()))->check(check_policy);
+  pack.add_option("--seeds", arguments->seeds, "Orders of arrival, one run each")->check(check_seeds);
+  pack.add_option("--ratio", trial.ratio, "Compute requested in all, over the fleet's")
       ->check(CLI::Range(0.01, 100.0));
-  CLI::Option* consolidate = pack->add_flag(
+  CLI::Option* consolidate = pack.add_flag(
       "--consolidate", trial.consolidate, "Hold arrivals in a short queue, move running tasks to make room");
   CLI::Option* churn =
-      pack->add_option("--churn", trial.churn, "With departures, at this offered load (1.2 = 120 %)")
+      pack.add_option("--churn", trial.churn, "With departures, at this offered load (1.2 = 120 %)")
           ->check(CLI::Range(0.01, 100.0));
-  pack->add_option("--arrivals", trial.arrivals, "Arrivals of a run with departures")
+  pack.add_option("--arrivals", trial.arrivals, "Arrivals of a run with departures")
       ->check(CLI::Range(2, 100'000'000))
       ->needs(churn);
   CLI::Option* drift =
-      pack->add_option("--drift", trial.drift_path, "The mix turns into that of this file half-way");
+      pack.add_option("--drift", trial.drift_path, "The mix turns into that of this file half-way");
   consolidate->excludes(churn)->excludes(drift);
-  pack->add_option("--replicate", trial.replicate, "Fleet and tasks so many times over")
+  pack.add_option("--replicate", trial.replicate, "Fleet and tasks so many times over")
       ->check(CLI::Range(1, 1000));
-  pack->add_option("--dump", arguments->dump, "Write every decision to this file (one-pass runs)");
-  pack->callback([arguments, &program] {
+  pack.add_option("--dump", arguments->dump, "Write every decision to this file (one-pass runs)");
+  pack.callback([arguments, &program] {
     const auto seeds = sim::parse_seeds(arguments->seeds);
     arguments->trial.first_seed = seeds->first;
     arguments->trial.last_seed = seeds->second;

@@ -49,13 +49,14 @@ Table table_of(const BehaviourList& list) {
 
 }  // namespace
 
-void add_behaviour_command(CLI::App& root, Program& program) {
+void add_behaviour_command(const Command& root, Program& program) {
   const auto job = std::make_shared<std::string>();
-  CLI::App& command = add_command(root,
-                                  {"behaviour",
-                                   "What an ended job did on its nodes: processes, memory, limits it hit",
-                                   "tranche behaviour job_00007K\ntranche behaviour job_00007K -o json"});
-  command.add_option("job", *job, "Id, as `ps` shows it")->required();
+  const Command& command =
+      add_command(root,
+                  {"behaviour",
+                   "What an ended job did on its nodes: processes, memory, limits it hit",
+                   "tranche behaviour job_00007K\ntranche behaviour job_00007K -o json"});
+  command.add_option("job", *job, "Id, as `ps` shows it").required();
   command.callback([job, &program] {
     Session& session = program.session();
     const auto answer = session.get<BehaviourList>("/v1/jobs/" + path_segment(*job) + "/behaviour");

@@ -21,19 +21,18 @@ struct Timing {
   std::uint32_t times = 0;
 };
 
-void add_timing(CLI::App& command, Timing& timing) {
-  command
-      .add_option("--from", timing.from, "'tomorrow 09:00', 'mon 09:00', '2026-11-20 14:00', 'in 2h', now")
-      ->type_name("TIME");
-  command.add_option("--for", timing.length, "How long, such as 3h")->type_name("DURATION");
+void add_timing(const Command& command, Timing& timing) {
+  command.add_option("--from", timing.from, "'tomorrow 09:00', 'mon 09:00', '2026-11-20 14:00', 'in 2h', now")
+      .type_name("TIME");
+  command.add_option("--for", timing.length, "How long, such as 3h").type_name("DURATION");
   command.add_option("--tz", timing.zone, "Zone of the times, such as Europe/Madrid; else your account's")
-      ->type_name("ZONE");
+      .type_name("ZONE");
   command
       .add_option(
           "--every", timing.every, "day, weekday, weekend, week, month, mon,wed or an RRULE (RFC 5545)")
-      ->type_name("RULE");
-  command.add_option("--times", timing.times, "How often it repeats")->type_name("COUNT");
-  command.add_option("--until", timing.until, "Last date on which it repeats")->type_name("DATE");
+      .type_name("RULE");
+  command.add_option("--times", timing.times, "How often it repeats").type_name("COUNT");
+  command.add_option("--until", timing.until, "Last date on which it repeats").type_name("DATE");
 }
 
 Duration length_of(const Timing& timing) {
@@ -156,9 +155,9 @@ void book(Session& session, const BookOptions& options) {
 }
 
 // What is listed under `book`, or only the windows that keep nodes free.
-void add_list(CLI::App& group, Program& program, const CommandText& about, bool maintenance_only) {
+void add_list(const Command& group, Program& program, const CommandText& about, bool maintenance_only) {
   const auto all = std::make_shared<bool>(false);
-  CLI::App& command = add_command(group, about);
+  const Command& command = add_command(group, about);
   command.add_flag("--all", *all, "Also those that are over or cancelled");
   command.callback([all, maintenance_only, &program] {
     Session& session = program.session();
@@ -180,21 +179,21 @@ void add_list(CLI::App& group, Program& program, const CommandText& about, bool 
   });
 }
 
-void add_show(CLI::App& group, Program& program) {
+void add_show(const Command& group, Program& program) {
   const auto id = std::make_shared<std::string>();
-  CLI::App& command =
+  const Command& command =
       add_command(group, {"show", "Show a booking and its windows", "tranche book show clm_000001"});
-  command.add_option("booking", *id, "Id, as `book list` shows it")->required();
+  command.add_option("booking", *id, "Id, as `book list` shows it").required();
   command.callback([id, &program] {
     Session& session = program.session();
     show(session, session.get<BookingView>("/v1/bookings/" + path_segment(*id)));
   });
 }
 
-void add_cancel(CLI::App& group, Program& program, const CommandText& about) {
+void add_cancel(const Command& group, Program& program, const CommandText& about) {
   const auto id = std::make_shared<std::string>();
-  CLI::App& command = add_command(group, about);
-  command.add_option("id", *id, "Id, as `list` shows it")->required();
+  const Command& command = add_command(group, about);
+  command.add_option("id", *id, "Id, as `list` shows it").required();
   command.callback([id, &program] {
     Session& session = program.session();
     session.confirm("Cancel " + *id + "? Work that runs in it is checkpointed and queued again.");
@@ -203,12 +202,12 @@ void add_cancel(CLI::App& group, Program& program, const CommandText& about) {
   });
 }
 
-void add_ics(CLI::App& group, Program& program) {
+void add_ics(const Command& group, Program& program) {
   const auto id = std::make_shared<std::string>();
-  CLI::App& command = add_command(group,
-                                  {"ics",
-                                   "Print bookings as iCalendar, for calendar programs",
-                                   "tranche book ics > bookings.ics\ntranche book ics clm_000001"});
+  const Command& command = add_command(group,
+                                       {"ics",
+                                        "Print bookings as iCalendar, for calendar programs",
+                                        "tranche book ics > bookings.ics\ntranche book ics clm_000001"});
   command.add_option("booking", *id, "One booking; else all that you may see");
   command.callback([id, &program] {
     Session& session = program.session();
@@ -218,12 +217,12 @@ void add_ics(CLI::App& group, Program& program) {
   });
 }
 
-void add_maintenance(CLI::App& root, Program& program) {
+void add_maintenance(const Command& root, Program& program) {
   struct Options {
     Timing timing{};
     std::string node{}, name{};
   };
-  CLI::App& group = add_group(
+  const Command& group = add_group(
       root, {"maintenance", "Times at which a node is kept free of work", "tranche maintenance plan --help"});
   add_list(group,
            program,
@@ -232,13 +231,13 @@ void add_maintenance(CLI::App& root, Program& program) {
   add_cancel(
       group, program, {"cancel", "Take back what is planned", "tranche maintenance cancel clm_000001 -y"});
   const auto options = std::make_shared<Options>();
-  CLI::App& command =
+  const Command& command =
       add_command(group,
                   {"plan",
                    "Plan a window; work is told to leave before it opens",
                    "tranche maintenance plan --node gpu-01 --from 'sat 22:00' --for 4h --tz Europe/Madrid"});
-  command.add_option("--node", options->node, "Name or id")->type_name("NODE")->required();
-  command.add_option("--name", options->name, "What for")->type_name("TEXT");
+  command.add_option("--node", options->node, "Name or id").type_name("NODE").required();
+  command.add_option("--name", options->name, "What for").type_name("TEXT");
   add_timing(command, options->timing);
   command.callback([options, &program] {
     Session& session = program.session();
@@ -258,9 +257,9 @@ void add_maintenance(CLI::App& root, Program& program) {
 
 }  // namespace
 
-void add_book_commands(CLI::App& root, Program& program) {
+void add_book_commands(const Command& root, Program& program) {
   const auto options = std::make_shared<BookOptions>();
-  CLI::App& command =
+  const Command& command =
       add_command(root,
                   {"book",
                    "Book capacity for a window of time, once or again and again",
@@ -269,16 +268,16 @@ void add_book_commands(CLI::App& root, Program& program) {
                    "tranche book H100 --from 22:00 --for 8h --every 'FREQ=MONTHLY;BYDAY=1SA;COUNT=6'"});
   command.add_option("gpus", options->gpus, "H100:0.5, 10GB, A100-80GB:2, ...");
   add_timing(command, options->timing);
-  command.add_option("--name", options->name, "For people")->type_name("NAME");
+  command.add_option("--name", options->name, "For people").type_name("NAME");
   command.add_option("--owner", options->owner, "Who may use it, with everyone below; else yourself")
-      ->type_name("PARTY");
-  command.add_option("--isolation", options->isolation, "dedicated, hard or soft")->type_name("CLASS");
-  command.add_option("--nodes", options->nodes, "Members of a gang, each on a node")->type_name("COUNT");
-  command.add_option("--layer", options->layer, "embedded, slurm or kubernetes")->type_name("LAYER");
-  command.add_option("--driver", options->driver, "Version of the driver, such as 535")->type_name("VERSION");
-  command.add_option("--runtime", options->runtime, "As nodes label themselves: cuda-12")->type_name("NAME");
+      .type_name("PARTY");
+  command.add_option("--isolation", options->isolation, "dedicated, hard or soft").type_name("CLASS");
+  command.add_option("--nodes", options->nodes, "Members of a gang, each on a node").type_name("COUNT");
+  command.add_option("--layer", options->layer, "embedded, slurm or kubernetes").type_name("LAYER");
+  command.add_option("--driver", options->driver, "Version of the driver, such as 535").type_name("VERSION");
+  command.add_option("--runtime", options->runtime, "As nodes label themselves: cuda-12").type_name("NAME");
   command.add_option("--volume", options->volumes, "Volume that must be there; may be repeated")
-      ->type_name("NAME");
+      .type_name("NAME");
   command.add_flag("--simulated", options->simulated, "On simulated devices");
   add_list(command,
            program,
@@ -291,8 +290,8 @@ void add_book_commands(CLI::App& root, Program& program) {
              program,
              {"cancel", "Give back what is booked, all windows of it", "tranche book cancel clm_000001 -y"});
   add_ics(command, program);
-  command.callback([options, &command, &program] {
-    if (command.get_subcommands().empty()) book(program.session(), *options);
+  command.callback([options, command, &program] {
+    if (!command.subcommand_given()) book(program.session(), *options);
   });
   add_maintenance(root, program);
 }

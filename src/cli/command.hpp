@@ -1,26 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How a command is declared: its name, one line about it, and an example, always. Includes CLI11: for the
-// .cpp files of command groups alone.
-#include <CLI/CLI.hpp>
+// How a command is declared: its name, one line about it, an example, its options. Stands before CLI11, whose
+// headers take longer to compile than most commands: only command.cpp and what walks the tree read them.
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/failure.hpp"
 #include "wire/fields.hpp"
 #include "wire/nearest.hpp"
 
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
 namespace tranche::cli {
+
+// One option of a command while it is declared. A handle: copies mean the same option.
+class Option {
+ public:
+  explicit Option(CLI::Option* option) : option_(option) {}
+  const Option& type_name(const std::string& name) const;
+  const Option& required() const;
+  const Option& repeatable() const;  // One value each time it is given.
+  const Option& expected(int least, int most) const;
+  const Option& between(int least, int most) const;
+  const Option& capture_default_str() const;
+  const Option& needs(const Option& other) const;
+  const Option& excludes(const Option& other) const;
+
+ private:
+  CLI::Option* option_;
+};
+
+// A command while it is declared. A handle: copies mean the same command.
+class Command {
+ public:
+  Command(CLI::App& app)
+      : app_(&app) {}  // NOLINT(google-explicit-constructor): the same thing by another name.
+  operator CLI::App&() const { return *app_; }  // NOLINT(google-explicit-constructor)
+
+  // For the kinds of value that command.cpp knows: text, a list of texts, a number, an optional one of them.
+  template <class Value>
+  Option add_option(const std::string& name, Value& value, const std::string& about) const;
+  Option add_flag(const std::string& name, bool& value, const std::string& about) const;
+  void callback(std::function<void()> run) const;
+  [[nodiscard]] std::size_t count(const std::string& option) const;  // How often it was given.
+  [[nodiscard]] bool subcommand_given() const;
+
+ private:
+  CLI::App* app_;
+};
 
 struct CommandText {
   std::string name{};
   std::string about{};
   std::string examples{};  // One a line, without the prompt.
 };
-CLI::App& add_command(CLI::App& parent, const CommandText& text);
+Command add_command(const Command& parent, const CommandText& text);
 // A noun whose verbs follow: it does nothing by itself.
-CLI::App& add_group(CLI::App& parent, const CommandText& text);
+Command add_group(const Command& parent, const CommandText& text);
 
 // The value of an option that names an enumerator: any case, '-' for '_'. A usage failure names the nearest.
 template <wire::DescribedEnum E>

@@ -25,37 +25,17 @@ bool Program::may_colour_errors() const {
   return !flags.no_color && environment_.no_color.empty() && stderr_is_terminal();
 }
 
-CLI::App& add_command(CLI::App& parent, const CommandText& text) {
-  CLI::App* const command = parent.add_subcommand(text.name, text.about);
-  std::string footer = "\nExamples:\n";
-  std::size_t at = 0;
-  while (at < text.examples.size()) {
-    const std::size_t end = std::min(text.examples.find('\n', at), text.examples.size());
-    footer += "  $ " + text.examples.substr(at, end - at) + "\n";
-    at = end + 1;
-  }
-  command->footer(footer + "\nFlags of every command: tranche --help");
-  return *command;
-}
-
-CLI::App& add_group(CLI::App& parent, const CommandText& text) {
-  CLI::App& group = add_command(parent, text);
-  group.require_subcommand(1);
-  return group;
-}
-
-void add_global_flags(CLI::App& root, Program& program) {
+void add_global_flags(const Command& root, Program& program) {
   GlobalFlags& flags = program.flags;
   root.add_option("-o,--output", flags.output, "table, wide, json, jsonl, yaml, csv or name")
-      ->type_name("FORM");
+      .type_name("FORM");
   root.add_option("--server", flags.server, "Address of the server, instead of the context's")
-      ->type_name("URL");
-  root.add_option("--context", flags.context, "Context to use, instead of the current one")
-      ->type_name("NAME");
+      .type_name("URL");
+  root.add_option("--context", flags.context, "Context to use, instead of the current one").type_name("NAME");
   root.add_option("--subscriber", flags.subscriber, "Party to act for where none is given")
-      ->type_name("PARTY");
+      .type_name("PARTY");
   root.add_option("--idempotency-key", flags.idempotency_key, "Repeats with the same key take effect once")
-      ->type_name("KEY");
+      .type_name("KEY");
   root.add_flag("--no-color", flags.no_color, "No colours; the variable NO_COLOR does the same");
   root.add_flag("-q,--quiet", flags.quiet, "Data and errors, no talk");
   root.add_flag("-v,--verbose", flags.verbose, "Show each request, its status and how long it took");
@@ -63,7 +43,7 @@ void add_global_flags(CLI::App& root, Program& program) {
   root.add_flag("--explain-api", flags.explain_api, "Print the curl equivalent instead of calling");
 }
 
-void add_client_commands(CLI::App& root, Program& program) {
+void add_client_commands(const Command& root, Program& program) {
   add_login_commands(root, program);
   add_run_command(root, program);
   add_job_commands(root, program);

@@ -4,11 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "cli/command.hpp"
 #include "cli/session.hpp"
-
-namespace CLI {
-class App;
-}
 
 namespace tranche::cli {
 
@@ -26,43 +23,43 @@ class Program {
   std::unique_ptr<Session> session_;
 };
 
-void add_global_flags(CLI::App& root, Program& program);
+void add_global_flags(const Command& root, Program& program);
 
-void add_login_commands(CLI::App& root, Program& program);      // login, logout, whoami, context
-void add_party_commands(CLI::App& root, Program& program);      // tenant, subscriber, user, service-account
-void add_role_commands(CLI::App& root, Program& program);       // role
-void add_token_commands(CLI::App& root, Program& program);      // token
-void add_quota_commands(CLI::App& root, Program& program);      // quota
-void add_rules_commands(CLI::App& root, Program& program);      // rules
-void add_platform_commands(CLI::App& root, Program& program);   // sku, settings
-void add_market_commands(CLI::App& root, Program& program);     // market
-void add_money_commands(CLI::App& root, Program& program);      // account, price, cost, invoice
-void add_run_command(CLI::App& root, Program& program);         // run, sbatch
-void add_job_commands(CLI::App& root, Program& program);        // ps, show, stop
-void add_log_commands(CLI::App& root, Program& program);        // logs, wait
-void add_results_command(CLI::App& root, Program& program);     // results
-void add_service_commands(CLI::App& root, Program& program);    // serve, service
-void add_exec_commands(CLI::App& root, Program& program);       // exec, cp
-void add_level_commands(CLI::App& root, Program& program);      // level
-void add_forecast_commands(CLI::App& root, Program& program);   // forecast
-void add_recurring_commands(CLI::App& root, Program& program);  // recurring
-void add_sell_commands(CLI::App& market, Program& program);     // market sell, market recurring
-void add_cost_commands(CLI::App& root, Program& program);       // cost
-void add_invoice_commands(CLI::App& root, Program& program);    // invoice
-void add_shell_command(CLI::App& root, Program& program);       // shell
-void add_node_commands(CLI::App& root, Program& program);       // node, gpus
-void add_book_commands(CLI::App& root, Program& program);       // book, maintenance
-void add_health_commands(CLI::App& root, Program& program);     // health, repair, receipts
-void add_why_command(CLI::App& root, Program& program);         // why
-void add_event_commands(CLI::App& root, Program& program);      // events
-void add_doctor_command(CLI::App& root, Program& program);      // doctor
-void add_completion_command(CLI::App& root, Program& program);  // completion
-void add_help_command(CLI::App& root, Program& program);        // help
+void add_login_commands(const Command& root, Program& program);  // login, logout, whoami, context
+void add_party_commands(const Command& root, Program& program);  // tenant, subscriber, user, service-account
+void add_role_commands(const Command& root, Program& program);   // role
+void add_token_commands(const Command& root, Program& program);  // token
+void add_quota_commands(const Command& root, Program& program);  // quota
+void add_rules_commands(const Command& root, Program& program);  // rules
+void add_platform_commands(const Command& root, Program& program);   // sku, settings
+void add_market_commands(const Command& root, Program& program);     // market
+void add_money_commands(const Command& root, Program& program);      // account, price, cost, invoice
+void add_run_command(const Command& root, Program& program);         // run, sbatch
+void add_job_commands(const Command& root, Program& program);        // ps, show, stop
+void add_log_commands(const Command& root, Program& program);        // logs, wait
+void add_results_command(const Command& root, Program& program);     // results
+void add_service_commands(const Command& root, Program& program);    // serve, service
+void add_exec_commands(const Command& root, Program& program);       // exec, cp
+void add_level_commands(const Command& root, Program& program);      // level
+void add_forecast_commands(const Command& root, Program& program);   // forecast
+void add_recurring_commands(const Command& root, Program& program);  // recurring
+void add_sell_commands(const Command& market, Program& program);     // market sell, market recurring
+void add_cost_commands(const Command& root, Program& program);       // cost
+void add_invoice_commands(const Command& root, Program& program);    // invoice
+void add_shell_command(const Command& root, Program& program);       // shell
+void add_node_commands(const Command& root, Program& program);       // node, gpus
+void add_book_commands(const Command& root, Program& program);       // book, maintenance
+void add_health_commands(const Command& root, Program& program);     // health, repair, receipts
+void add_why_command(const Command& root, Program& program);         // why
+void add_event_commands(const Command& root, Program& program);      // events
+void add_doctor_command(const Command& root, Program& program);      // doctor
+void add_completion_command(const Command& root, Program& program);  // completion
+void add_help_command(const Command& root, Program& program);        // help
 
 // Parses, runs the command, reports what goes wrong; the exit code.
-int parse_and_run(CLI::App& root, Program& program, int argc, char** argv);
+int parse_and_run(const Command& root, Program& program, int argc, char** argv);
 
 // All of the above; commands that need other rooms are added by app/main.cpp.
-void add_client_commands(CLI::App& root, Program& program);
+void add_client_commands(const Command& root, Program& program);
 
 }  // namespace tranche::cli

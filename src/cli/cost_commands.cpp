@@ -93,16 +93,16 @@ Table reconcile_table(const wire::Reconciliation& report) {
   return table;
 }
 
-void add_reconcile(CLI::App& group, Program& program) {
+void add_reconcile(const Command& group, Program& program) {
   const auto options = std::make_shared<ReportOptions>();
-  CLI::App& command = add_command(group,
-                                  {"reconcile",
-                                   "Where every second of each device went, by UTC day",
-                                   "tranche cost reconcile\n"
-                                   "tranche cost reconcile --from 2026-11-01 --to 2026-11-08 -o csv"});
-  command.add_option("--device", options->party, "Only this one")->type_name("DEVICE");
-  command.add_option("--from", options->from, "First day; else today")->type_name("DAY");
-  command.add_option("--to", options->to, "The day after the last")->type_name("DAY");
+  const Command& command = add_command(group,
+                                       {"reconcile",
+                                        "Where every second of each device went, by UTC day",
+                                        "tranche cost reconcile\n"
+                                        "tranche cost reconcile --from 2026-11-01 --to 2026-11-08 -o csv"});
+  command.add_option("--device", options->party, "Only this one").type_name("DEVICE");
+  command.add_option("--from", options->from, "First day; else today").type_name("DAY");
+  command.add_option("--to", options->to, "The day after the last").type_name("DAY");
   command.callback([options, &program] {
     Session& session = program.session();
     std::string query = query_of(*options, false);
@@ -115,20 +115,21 @@ void add_reconcile(CLI::App& group, Program& program) {
   });
 }
 
-void add_costs(CLI::App& root, Program& program) {
-  CLI::App& group = add_group(root, {"cost", "What was spent, on what", "tranche cost show acme --by job"});
+void add_costs(const Command& root, Program& program) {
+  const Command& group =
+      add_group(root, {"cost", "What was spent, on what", "tranche cost show acme --by job"});
   const auto options = std::make_shared<ReportOptions>();
-  CLI::App& show = add_command(group,
-                               {"show",
-                                "Costs at and below a party",
-                                "tranche cost show acme --by job --from 2026-11-01 --to 2026-12-01\n"
-                                "tranche cost show acme --by tag:team"});
+  const Command& show = add_command(group,
+                                    {"show",
+                                     "Costs at and below a party",
+                                     "tranche cost show acme --by job --from 2026-11-01 --to 2026-12-01\n"
+                                     "tranche cost show acme --by tag:team"});
   show.add_option("party", options->party, "Id or path; else --subscriber");
   show.add_option(
           "--by", options->by, "tenant, subscriber, user, job, model, kind, day, unit, tag or tag:NAME")
-      ->type_name("WHAT");
-  show.add_option("--from", options->from, "First day; else this month's")->type_name("DAY");
-  show.add_option("--to", options->to, "The day after the last")->type_name("DAY");
+      .type_name("WHAT");
+  show.add_option("--from", options->from, "First day; else this month's").type_name("DAY");
+  show.add_option("--to", options->to, "The day after the last").type_name("DAY");
   show.callback([options, &program] {
     Session& session = program.session();
     const std::string party = session.party_or_default(options->party, "the party");
@@ -138,13 +139,13 @@ void add_costs(CLI::App& root, Program& program) {
   });
   const auto exported = std::make_shared<ReportOptions>();
   const auto focus = std::make_shared<bool>(false);
-  CLI::App& out = add_command(
+  const Command& out = add_command(
       group,
       {"export", "Costs as a table for finance tools", "tranche cost export acme --focus > november.csv"});
   out.add_option("party", exported->party, "Id or path; else --subscriber");
   out.add_flag("--focus", *focus, "FOCUS 1.2 with the columns of 1.3; the only form there is");
-  out.add_option("--from", exported->from, "First day; else this month's")->type_name("DAY");
-  out.add_option("--to", exported->to, "The day after the last")->type_name("DAY");
+  out.add_option("--from", exported->from, "First day; else this month's").type_name("DAY");
+  out.add_option("--to", exported->to, "The day after the last").type_name("DAY");
   out.callback([exported, &program] {
     Session& session = program.session();
     const std::string party = session.party_or_default(exported->party, "the party");
@@ -157,7 +158,7 @@ void add_costs(CLI::App& root, Program& program) {
 
 }  // namespace
 
-void add_cost_commands(CLI::App& root, Program& program) {
+void add_cost_commands(const Command& root, Program& program) {
   add_costs(root, program);
   add_invoice_commands(root, program);
 }

@@ -233,13 +233,14 @@ void doctor(Session& session, const std::string& folder, const std::string& clie
 
 }  // namespace
 
-void add_doctor_command(CLI::App& root, Program& program) {
+void add_doctor_command(const Command& root, Program& program) {
   const auto folder = std::make_shared<std::string>(".");
-  CLI::App& command = add_command(root,
-                                  {"doctor",
-                                   "Check configuration, server, token, versions, devices, sandbox and disk",
-                                   "tranche doctor\ntranche doctor --data /var/lib/tranche -o json"});
-  command.add_option("--data", *folder, "Where a server would keep its data")->type_name("DIR");
+  const Command& command =
+      add_command(root,
+                  {"doctor",
+                   "Check configuration, server, token, versions, devices, sandbox and disk",
+                   "tranche doctor\ntranche doctor --data /var/lib/tranche -o json"});
+  command.add_option("--data", *folder, "Where a server would keep its data").type_name("DIR");
   command.callback([folder, &program] { doctor(program.session(), *folder, program.version); });
 }
 

@@ -65,20 +65,20 @@ void show(Session& session, const Options& options) {
 
 }  // namespace
 
-void add_event_commands(CLI::App& root, Program& program) {
+void add_event_commands(const Command& root, Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& command = add_command(root,
-                                  {"events",
-                                   "What happened, and with -f what happens",
-                                   "tranche events -f\n"
-                                   "tranche events --from 1200 --type job_submitted -o jsonl"});
+  const Command& command = add_command(root,
+                                       {"events",
+                                        "What happened, and with -f what happens",
+                                        "tranche events -f\n"
+                                        "tranche events --from 1200 --type job_submitted -o jsonl"});
   command.add_flag(
       "-f,--follow", options->follow, "Stay, and show events as they come; from now on unless --from");
   command.add_option("--from", options->from, "Begin after this number; without -f else with the first")
-      ->type_name("NUMBER");
-  command.add_option("--count", options->count, "End after so many")->type_name("COUNT");
+      .type_name("NUMBER");
+  command.add_option("--count", options->count, "End after so many").type_name("COUNT");
   command.add_option("--type", options->type, "Only events of this type, such as job_submitted")
-      ->type_name("TYPE");
+      .type_name("TYPE");
   command.callback([options, &program] { show(program.session(), *options); });
 }
 

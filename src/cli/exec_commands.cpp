@@ -148,20 +148,21 @@ class Remote {
   std::shared_ptr<net::WebSocketClient> socket_;
 };
 
-void add_exec(CLI::App& root, Program& program) {
+void add_exec(const Command& root, Program& program) {
   struct Options {
     std::string job{};
     std::vector<std::string> command{};
     std::uint32_t rank = 0;
   };
   const auto options = std::make_shared<Options>();
-  CLI::App& command = add_command(root,
-                                  {"exec",
-                                   "Run a command inside a running job",
-                                   "tranche exec job_00007K -- sh\ntranche exec job_00007K -- nvidia-smi"});
-  command.add_option("job", options->job, "Id, as `ps` shows it")->required();
-  command.add_option("command", options->command, "Command and its arguments, after --")->required();
-  command.add_option("--rank", options->rank, "Which member of a gang")->type_name("NUMBER");
+  const Command& command =
+      add_command(root,
+                  {"exec",
+                   "Run a command inside a running job",
+                   "tranche exec job_00007K -- sh\ntranche exec job_00007K -- nvidia-smi"});
+  command.add_option("job", options->job, "Id, as `ps` shows it").required();
+  command.add_option("command", options->command, "Command and its arguments, after --").required();
+  command.add_option("--rank", options->rank, "Which member of a gang").type_name("NUMBER");
   command.callback([options, &program] {
     end_with(run_in_job(program.session(), options->job, options->command, {.rank = options->rank}));
   });
@@ -248,16 +249,16 @@ void end_with(const wire::ExecEnd& end) {
   if (code != kOk) throw quiet_end(static_cast<Exit>(code));
 }
 
-void add_exec_commands(CLI::App& root, Program& program) {
+void add_exec_commands(const Command& root, Program& program) {
   add_exec(root, program);
   const auto places = std::make_shared<std::pair<std::string, std::string>>();
-  CLI::App& command =
+  const Command& command =
       add_command(root,
                   {"cp",
                    "Copy files into or out of a running job",
                    "tranche cp model.bin job_00007K:/work\ntranche cp job_00007K:/work/out.png ."});
-  command.add_option("from", places->first, "PATH or JOB:PATH")->required();
-  command.add_option("to", places->second, "Folder, or JOB:FOLDER")->required();
+  command.add_option("from", places->first, "PATH or JOB:PATH").required();
+  command.add_option("to", places->second, "Folder, or JOB:FOLDER").required();
   command.callback([places, &program] { copy(program.session(), places->first, places->second); });
 }
 

@@ -5,8 +5,8 @@
 
 namespace tranche::cli {
 
-void add_volume_commands(CLI::App& root, Program& program);    // volume
-void add_top_command(CLI::App& root, Program& program);        // top
-void add_behaviour_command(CLI::App& root, Program& program);  // behaviour
+void add_volume_commands(const Command& root, Program& program);    // volume
+void add_top_command(const Command& root, Program& program);        // top
+void add_behaviour_command(const Command& root, Program& program);  // behaviour
 
 }  // namespace tranche::cli

@@ -60,8 +60,8 @@ std::string board_text(const HealthBoard& board) {
   return out + "\n";
 }
 
-void add_health(CLI::App& root, Program& program) {
-  CLI::App& group =
+void add_health(const Command& root, Program& program) {
+  const Command& group =
       add_group(root, {"health", "Whether devices are fit for tenants", "tranche health board"});
   add_command(group,
               {"board",
@@ -75,11 +75,11 @@ void add_health(CLI::App& root, Program& program) {
                        .text = [&] { return board_text(answer.value); }});
       });
   const auto wanted = std::make_shared<std::string>();
-  CLI::App& breaker = add_command(group,
-                                  {"breaker",
-                                   "Stop automatic drains, or let them go on after the breaker opened",
-                                   "tranche health breaker close"});
-  breaker.add_option("to", *wanted, "open or close")->required();
+  const Command& breaker = add_command(group,
+                                       {"breaker",
+                                        "Stop automatic drains, or let them go on after the breaker opened",
+                                        "tranche health breaker close"});
+  breaker.add_option("to", *wanted, "open or close").required();
   breaker.callback([wanted, &program] {
     if (*wanted != "open" && *wanted != "close") throw usage_failure("the breaker is set to open or close");
     Session& session = program.session();
@@ -94,11 +94,12 @@ void add_health(CLI::App& root, Program& program) {
                   }});
   });
   const auto file = std::make_shared<std::string>();
-  CLI::App& policy = add_command(group,
-                                 {"policy",
-                                  "Show what signals lead to and which tests are asked for, or replace it",
-                                  "tranche health policy -o yaml\ntranche health policy --file health.yaml"});
-  policy.add_option("--file", *file, "YAML or JSON; '-' is stdin")->type_name("FILE");
+  const Command& policy =
+      add_command(group,
+                  {"policy",
+                   "Show what signals lead to and which tests are asked for, or replace it",
+                   "tranche health policy -o yaml\ntranche health policy --file health.yaml"});
+  policy.add_option("--file", *file, "YAML or JSON; '-' is stdin").type_name("FILE");
   policy.callback([file, &program] {
     Session& session = program.session();
     Call call{.path = "/v1/health/policy"};
@@ -154,16 +155,16 @@ void print(Session& session, const Answer<RepairView>& answer) {
                  .names = [&] { return answer.value.id + "\n"; }});
 }
 
-void add_repair_change(CLI::App& group, Program& program, const CommandText& words) {
+void add_repair_change(const Command& group, Program& program, const CommandText& words) {
   struct Options {
     std::string id{}, ticket{}, note{}, expected{};
   };
   const auto options = std::make_shared<Options>();
-  CLI::App& command = add_command(group, words);
-  command.add_option("repair", options->id, "As `repair list` shows it")->required();
-  command.add_option("--ticket", options->ticket, "Of whoever mends it")->type_name("TEXT");
-  command.add_option("--note", options->note, "A word about it")->type_name("TEXT");
-  command.add_option("--expected", options->expected, "When it should be back")->type_name("TIME");
+  const Command& command = add_command(group, words);
+  command.add_option("repair", options->id, "As `repair list` shows it").required();
+  command.add_option("--ticket", options->ticket, "Of whoever mends it").type_name("TEXT");
+  command.add_option("--note", options->note, "A word about it").type_name("TEXT");
+  command.add_option("--expected", options->expected, "When it should be back").type_name("TIME");
   command.callback([options, name = words.name, &program] {
     wire::RepairChange body{.ticket = options->ticket, .note = options->note};
     if (!options->expected.empty()) {
@@ -178,10 +179,11 @@ void add_repair_change(CLI::App& group, Program& program, const CommandText& wor
   });
 }
 
-void add_repair(CLI::App& root, Program& program) {
-  CLI::App& group = add_group(root, {"repair", "Devices that somebody must look at", "tranche repair list"});
+void add_repair(const Command& root, Program& program) {
+  const Command& group =
+      add_group(root, {"repair", "Devices that somebody must look at", "tranche repair list"});
   const auto all = std::make_shared<bool>(false);
-  CLI::App& list =
+  const Command& list =
       add_command(group, {"list", "What is open", "tranche repair list\ntranche repair list --all"});
   list.add_flag("--all", *all, "Those that are over, too");
   list.callback([all, &program] {
@@ -198,8 +200,9 @@ void add_repair(CLI::App& root, Program& program) {
     if (answer.value.items.empty()) session.say("nothing is open; tranche health board shows every device");
   });
   const auto id = std::make_shared<std::string>();
-  CLI::App& show = add_command(group, {"show", "One repair with its evidence", "tranche repair show rep_3"});
-  show.add_option("repair", *id, "As `repair list` shows it")->required();
+  const Command& show =
+      add_command(group, {"show", "One repair with its evidence", "tranche repair show rep_3"});
+  show.add_option("repair", *id, "As `repair list` shows it").required();
   show.callback([id, &program] {
     Session& session = program.session();
     print(session, session.get<RepairView>("/v1/repairs/" + path_segment(*id)));
@@ -272,13 +275,13 @@ Table receipts_table(const ReceiptBook& book) {
   return table;
 }
 
-void add_receipts(CLI::App& root, Program& program) {
+void add_receipts(const Command& root, Program& program) {
   const auto job = std::make_shared<std::string>();
-  CLI::App& command = add_command(root,
-                                  {"receipts",
-                                   "Tests, wipes and limits behind a job, read back from the journal",
-                                   "tranche receipts job_00007K\ntranche receipts job_00007K -o json"});
-  command.add_option("job", *job, "Id, as `ps` shows it")->required();
+  const Command& command = add_command(root,
+                                       {"receipts",
+                                        "Tests, wipes and limits behind a job, read back from the journal",
+                                        "tranche receipts job_00007K\ntranche receipts job_00007K -o json"});
+  command.add_option("job", *job, "Id, as `ps` shows it").required();
   command.callback([job, &program] {
     Session& session = program.session();
     const auto answer = session.get<ReceiptBook>("/v1/jobs/" + path_segment(*job) + "/receipts");
@@ -302,7 +305,7 @@ void add_receipts(CLI::App& root, Program& program) {
 
 }  // namespace
 
-void add_health_commands(CLI::App& root, Program& program) {
+void add_health_commands(const Command& root, Program& program) {
   add_health(root, program);
   add_repair(root, program);
   add_receipts(root, program);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // completion, help: what the program can say about itself.
+#include <CLI/CLI.hpp>
+
 #include "cli/command.hpp"
 #include "cli/command_tree.hpp"
 #include "cli/commands.hpp"
@@ -7,15 +9,15 @@
 
 namespace tranche::cli {
 
-void add_completion_command(CLI::App& root, Program&) {
+void add_completion_command(const Command& root, Program&) {
   const auto shell = std::make_shared<std::string>();
-  CLI::App& command = add_command(root,
-                                  {"completion",
-                                   "Print a completion script",
-                                   "source <(tranche completion bash)\n"
-                                   "tranche completion fish > ~/.config/fish/completions/tranche.fish"});
-  command.add_option("shell", *shell, "bash, zsh or fish")->required();
-  command.callback([shell, &root] {
+  const Command command = add_command(root,
+                                      {"completion",
+                                       "Print a completion script",
+                                       "source <(tranche completion bash)\n"
+                                       "tranche completion fish > ~/.config/fish/completions/tranche.fish"});
+  command.add_option("shell", *shell, "bash, zsh or fish").required();
+  command.callback([shell, root] {
     const CommandNode tree = command_tree(root);
     if (*shell == "bash") return write_stdout(completion_script(tree, Shell::kBash));
     if (*shell == "zsh") return write_stdout(completion_script(tree, Shell::kZsh));
@@ -24,20 +26,20 @@ void add_completion_command(CLI::App& root, Program&) {
   });
 }
 
-void add_help_command(CLI::App& root, Program&) {
+void add_help_command(const Command& root, Program&) {
   struct Options {
     bool json = false;
     std::vector<std::string> path{};
   };
   const auto options = std::make_shared<Options>();
-  CLI::App& command = add_command(root,
-                                  {"help",
-                                   "Help on a command, or all of it for programs",
-                                   "tranche help quota set\ntranche help --json"});
+  const Command command = add_command(root,
+                                      {"help",
+                                       "Help on a command, or all of it for programs",
+                                       "tranche help quota set\ntranche help --json"});
   command.add_flag("--json", options->json, "The whole tree of commands as JSON");
   command.add_option("command", options->path, "Words of the command");
-  command.callback([options, &root] {
-    const CLI::App* at = &root;
+  command.callback([options, root] {
+    const CLI::App* at = &static_cast<CLI::App&>(root);
     for (const std::string& word : options->path) {
       const auto found =
           at->get_subcommands([&](const CLI::App* child) { return child->get_name() == word; });

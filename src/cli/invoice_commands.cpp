@@ -22,7 +22,7 @@ std::string invoice_path(Session& session, const InvoiceOptions& options) {
   return "/v1/invoices/" + path_segment(party) + "/" + path_segment(options.month);
 }
 
-void add_invoice_words(CLI::App& command, InvoiceOptions& options) {
+void add_invoice_words(const Command& command, InvoiceOptions& options) {
   command.add_option("party", options.party, "Id or path; else --subscriber");
   command.add_option("month", options.month, "Such as 2026-11; else the one that runs");
 }
@@ -41,9 +41,9 @@ Table invoice_table(const wire::InvoiceView& bill) {
   return table;
 }
 
-void add_invoice_show(CLI::App& group, Program& program) {
+void add_invoice_show(const Command& group, Program& program) {
   const auto options = std::make_shared<InvoiceOptions>();
-  CLI::App& show = add_command(
+  const Command& show = add_command(
       group, {"show", "The invoice of a month, and its credit notes", "tranche invoice show acme 2026-11"});
   add_invoice_words(show, *options);
   show.callback([options, &program] {
@@ -53,9 +53,9 @@ void add_invoice_show(CLI::App& group, Program& program) {
   });
 }
 
-void add_invoice_list(CLI::App& group, Program& program) {
+void add_invoice_list(const Command& group, Program& program) {
   const auto options = std::make_shared<InvoiceOptions>();
-  CLI::App& list = add_command(group, {"list", "Months that were charged", "tranche invoice list acme"});
+  const Command& list = add_command(group, {"list", "Months that were charged", "tranche invoice list acme"});
   list.add_option("party", options->party, "Id or path; else --subscriber");
   list.callback([options, &program] {
     Session& session = program.session();
@@ -83,12 +83,15 @@ void add_invoice_list(CLI::App& group, Program& program) {
 }
 
 // As a document: to a file, or to stdout where that is no terminal.
-void add_invoice_document(CLI::App& group, Program& program, const std::string& format, const char* about) {
+void add_invoice_document(const Command& group,
+                          Program& program,
+                          const std::string& format,
+                          const char* about) {
   const auto options = std::make_shared<InvoiceOptions>();
   const std::string example = "tranche invoice " + format + " acme 2026-11 -f acme-2026-11." + format;
-  CLI::App& command = add_command(group, {format, about, example});
+  const Command& command = add_command(group, {format, about, example});
   add_invoice_words(command, *options);
-  command.add_option("-f,--file", options->file, "Write it here; else to stdout")->type_name("FILE");
+  command.add_option("-f,--file", options->file, "Write it here; else to stdout").type_name("FILE");
   command.callback([options, format, &program] {
     Session& session = program.session();
     const std::string body =
@@ -120,18 +123,18 @@ std::string credits_path(const std::string& invoice) {
          path_segment(invoice.substr(invoice.size() - kMonth + 1)) + "/credits";
 }
 
-void add_invoice_credit(CLI::App& group, Program& program) {
+void add_invoice_credit(const Command& group, Program& program) {
   const auto options = std::make_shared<CreditOptions>();
-  CLI::App& credit = add_command(
+  const Command& credit = add_command(
       group,
       {"credit",
        "Take back a part of an invoice that was issued, by a credit note",
        "tranche invoice credit ten_000002-2026-10 --amount 12.50 --reason \"charged twice\"\n"
        "tranche invoice credit acme-2026-10 --line 1 --amount 3 --reason \"slower than promised\""});
-  credit.add_option("invoice", options->invoice, "Its id")->required();
-  credit.add_option("--amount", options->amount, "How much, in whole cents")->required()->type_name("AMOUNT");
-  credit.add_option("--reason", options->reason, "Why; stands on the note")->required()->type_name("TEXT");
-  credit.add_option("--line", options->line, "Of the invoice; else all of it")->type_name("NUMBER");
+  credit.add_option("invoice", options->invoice, "Its id").required();
+  credit.add_option("--amount", options->amount, "How much, in whole cents").required().type_name("AMOUNT");
+  credit.add_option("--reason", options->reason, "Why; stands on the note").required().type_name("TEXT");
+  credit.add_option("--line", options->line, "Of the invoice; else all of it").type_name("NUMBER");
   credit.callback([options, &program] {
     const auto amount = parse_money(options->amount);
     if (!amount) throw usage_failure("--amount takes an amount such as 12.50, not '" + options->amount + "'");
@@ -154,8 +157,8 @@ void add_invoice_credit(CLI::App& group, Program& program) {
 
 }  // namespace
 
-void add_invoice_commands(CLI::App& root, Program& program) {
-  CLI::App& group =
+void add_invoice_commands(const Command& root, Program& program) {
+  const Command& group =
       add_group(root, {"invoice", "What is owed for a month", "tranche invoice show acme 2026-11"});
   add_invoice_list(group, program);
   add_invoice_show(group, program);

@@ -2,6 +2,7 @@
 // ps, show, stop: jobs after they were submitted.
 #include <future>
 
+#include "base/wall_clock.hpp"
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
@@ -16,10 +17,6 @@ using wire::JobDetail;
 using wire::JobList;
 using wire::JobView;
 
-Instant now() {
-  return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
-}
-
 struct ListOptions {
   std::string state{}, owner{};
   std::size_t limit = 0;
@@ -31,7 +28,7 @@ void print_jobs(Session& session, const std::string& path, std::size_t most) {
   const bool rows_wanted = session.output() == Output::kTable || session.output() == Output::kWide;
   if (rows_wanted) {
     const Show show = session.output() == Output::kWide ? Show::kWide : Show::kAlways;
-    JobTable table(now(), show);
+    JobTable table(wall_clock(), show);
     const auto fetch = [&](std::string_view cursor) {
       std::string page = cursor.empty() ? path : path + "&cursor=" + net::percent_encode(cursor);
       return std::async(std::launch::async,
@@ -51,26 +48,25 @@ void print_jobs(Session& session, const std::string& path, std::size_t most) {
     const auto answer = session.get_all<JobList>(path, most);
     count = answer.value.items.size();
     session.print(answer.body,
-                  {.table = [&] { return job_table(answer.value.items, now()); },
+                  {.table = [&] { return job_table(answer.value.items, wall_clock()); },
                    .names = [&] { return job_names(answer.value.items); }});
   }
   if (count == 0) session.say("no jobs; submit one with: tranche run --gpus 10GB -- COMMAND");
 }
 
-void add_ps(CLI::App& root, Program& program) {
+void add_ps(const Command& root, Program& program) {
   const auto options = std::make_shared<ListOptions>();
-  CLI::App& command = add_command(root,
-                                  {"ps",
-                                   "List jobs, oldest first",
-                                   "tranche ps\n"
-                                   "tranche ps --state pending --owner acme/research -o wide\n"
-                                   "tranche stop $(tranche ps --state pending -o name)"});
+  const Command& command = add_command(root,
+                                       {"ps",
+                                        "List jobs, oldest first",
+                                        "tranche ps\n"
+                                        "tranche ps --state pending --owner acme/research -o wide\n"
+                                        "tranche stop $(tranche ps --state pending -o name)"});
   command.add_option("--state", options->state, "pending, running, succeeded, failed or stopped")
-      ->type_name("STATE");
-  command
-      .add_option("--owner", options->owner, "Only jobs of this party and all below it; else --subscriber")
-      ->type_name("PARTY");
-  command.add_option("--limit", options->limit, "At most so many")->type_name("COUNT");
+      .type_name("STATE");
+  command.add_option("--owner", options->owner, "Only jobs of this party and all below it; else --subscriber")
+      .type_name("PARTY");
+  command.add_option("--limit", options->limit, "At most so many").type_name("COUNT");
   command.callback([options, &program] {
     Session& session = program.session();
     constexpr std::size_t kPage = 2'500;
@@ -85,26 +81,26 @@ void add_ps(CLI::App& root, Program& program) {
   });
 }
 
-void add_show(CLI::App& root, Program& program) {
+void add_show(const Command& root, Program& program) {
   const auto job = std::make_shared<std::string>();
-  CLI::App& command =
+  const Command& command =
       add_command(root, {"show", "Show one job", "tranche show job_00007K\ntranche show job_00007K -o yaml"});
-  command.add_option("job", *job, "Id, as `ps` shows it")->required();
+  command.add_option("job", *job, "Id, as `ps` shows it").required();
   command.callback([job, &program] {
     Session& session = program.session();
     const auto answer = session.get<JobDetail>("/v1/jobs/" + path_segment(*job));
     const std::vector<JobView> one{answer.value.job};
     session.print(answer.body,
-                  {.table = [&] { return job_table(one, now()); },
-                   .text = [&] { return job_detail_text(answer.value, now()); },
+                  {.table = [&] { return job_table(one, wall_clock()); },
+                   .text = [&] { return job_detail_text(answer.value, wall_clock()); },
                    .names = [&] { return job_names(one); }});
   });
 }
 
-void add_stop(CLI::App& root, Program& program) {
+void add_stop(const Command& root, Program& program) {
   const auto jobs = std::make_shared<std::vector<std::string>>();
-  CLI::App& command = add_command(root, {"stop", "Stop jobs", "tranche stop job_00007K job_00007M"});
-  command.add_option("job", *jobs, "Ids, as `ps` shows them")->required();
+  const Command& command = add_command(root, {"stop", "Stop jobs", "tranche stop job_00007K job_00007M"});
+  command.add_option("job", *jobs, "Ids, as `ps` shows them").required();
   command.callback([jobs, &program] {
     Session& session = program.session();
     JobList stopped;
@@ -121,7 +117,7 @@ void add_stop(CLI::App& root, Program& program) {
       }
     }
     session.print(wire::to_json(stopped),
-                  {.table = [&] { return job_table(stopped.items, now()); },
+                  {.table = [&] { return job_table(stopped.items, wall_clock()); },
                    .names = [&] { return job_names(stopped.items); }});
     if (first) throw Failure(*first);
   });
@@ -129,7 +125,7 @@ void add_stop(CLI::App& root, Program& program) {
 
 }  // namespace
 
-void add_job_commands(CLI::App& root, Program& program) {
+void add_job_commands(const Command& root, Program& program) {
   add_ps(root, program);
   add_show(root, program);
   add_stop(root, program);

@@ -85,7 +85,7 @@ void print(Session& session, const std::string& body, const std::vector<LevelVie
   session.print(body, {.table = [&] { return table_of(levels); }});
 }
 
-void add_set(CLI::App& group, Program& program) {
+void add_set(const Command& group, Program& program) {
   struct Options {
     wire::LevelSpec level{};
     std::string start{};
@@ -94,35 +94,33 @@ void add_set(CLI::App& group, Program& program) {
     std::string delivered{};
   };
   const auto options = std::make_shared<Options>();
-  CLI::App& command =
+  const Command& command =
       add_command(group,
                   {"set",
                    "Promise something to a party",
                    "tranche level set gold --party acme --start-within 5m --target 99.5 --credit 10\n"
                    "tranche level set film --party acme/studio --deadlines --kind render --credit 25\n"
                    "tranche level set firm --party acme --delivered 99% --credit 100"});
-  command.add_option("name", options->level.name, "For people")->required();
+  command.add_option("name", options->level.name, "For people").required();
   command.add_option("--party", options->level.party, "To whom, and everyone below")
-      ->required()
-      ->type_name("PARTY");
+      .required()
+      .type_name("PARTY");
   command.add_option("--start-within", options->start, "Jobs begin within so long of their submission")
-      ->type_name("DURATION");
+      .type_name("DURATION");
   command.add_flag("--deadlines", options->level.keep_deadlines, "Jobs with a deadline end by it");
   command.add_option("--delivered", options->delivered, "Of what is booked, so much is really there")
-      ->type_name("PERCENT");
+      .type_name("PERCENT");
   command.add_option("--kind", options->kinds, "Only for such workloads; may be repeated")
-      ->type_name("KIND")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
+      .type_name("KIND")
+      .repeatable();
   command.add_option("--target", options->target, "Percent of jobs that keep it")
-      ->type_name("PERCENT")
-      ->capture_default_str();
+      .type_name("PERCENT")
+      .capture_default_str();
   command
       .add_option("--credit",
                   options->level.credit_percent,
                   "Percent of a job's cost that comes back when it is missed")
-      ->type_name("PERCENT");
+      .type_name("PERCENT");
   command.callback([options, &program] {
     wire::LevelSpec level = options->level;
     if (!options->start.empty()) {
@@ -149,11 +147,11 @@ void add_set(CLI::App& group, Program& program) {
 
 }  // namespace
 
-void add_level_commands(CLI::App& root, Program& program) {
-  CLI::App& group =
+void add_level_commands(const Command& root, Program& program) {
+  const Command& group =
       add_group(root, {"level", "What is promised to whom, and whether it is kept", "tranche level list"});
   add_set(group, program);
-  CLI::App& list =
+  const Command& list =
       add_command(group, {"list", "Service levels of this month, and jobs at risk", "tranche level list"});
   list.callback([&program] {
     Session& session = program.session();
@@ -164,9 +162,9 @@ void add_level_commands(CLI::App& root, Program& program) {
         session.say(story.substr(0, story.size() - 1));
   });
   const auto removed = std::make_shared<std::pair<std::string, std::string>>();
-  CLI::App& remove = add_command(group, {"rm", "Promise it no more", "tranche level rm acme gold"});
-  remove.add_option("party", removed->first, "To whom it was promised")->required();
-  remove.add_option("name", removed->second, "Its name")->required();
+  const Command& remove = add_command(group, {"rm", "Promise it no more", "tranche level rm acme gold"});
+  remove.add_option("party", removed->first, "To whom it was promised").required();
+  remove.add_option("name", removed->second, "Its name").required();
   remove.callback([removed, &program] {
     program.session().call(
         {.method = "DELETE",

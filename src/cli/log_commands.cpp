@@ -88,20 +88,21 @@ void search_logs(Session& session, const LogOptions& options) {
   if (answer.value.more) session.say("there is more; only the first 1000 lines are shown");
 }
 
-void add_logs(CLI::App& root, Program& program) {
+void add_logs(const Command& root, Program& program) {
   const auto options = std::make_shared<LogOptions>();
-  CLI::App& command = add_command(root,
-                                  {"logs",
-                                   "What a job wrote, and with -f what it writes",
-                                   "tranche logs job_00007K\ntranche logs -f job_00007K --stream stderr\n"
-                                   "tranche logs --search 'out of memory'"});
+  const Command& command =
+      add_command(root,
+                  {"logs",
+                   "What a job wrote, and with -f what it writes",
+                   "tranche logs job_00007K\ntranche logs -f job_00007K --stream stderr\n"
+                   "tranche logs --search 'out of memory'"});
   command.add_option("job", options->job, "Id, as `ps` shows it; with --search all of yours");
   command.add_option("--search", options->search, "Lines with this text, in logs of all jobs you may see")
-      ->type_name("TEXT");
+      .type_name("TEXT");
   command.add_flag("-f,--follow", options->follow, "Stay until the job ends");
-  command.add_option("--stream", options->stream, "stdout, stderr, platform or results")->type_name("STREAM");
-  command.add_option("--attempt", options->attempt, "Which attempt; else the last")->type_name("NUMBER");
-  command.add_option("--rank", options->rank, "Which member of a gang")->type_name("NUMBER");
+  command.add_option("--stream", options->stream, "stdout, stderr, platform or results").type_name("STREAM");
+  command.add_option("--attempt", options->attempt, "Which attempt; else the last").type_name("NUMBER");
+  command.add_option("--rank", options->rank, "Which member of a gang").type_name("NUMBER");
   command.callback([options, &program] {
     if (!options->search.empty()) return search_logs(program.session(), *options);
     if (options->job.empty())
@@ -110,18 +111,18 @@ void add_logs(CLI::App& root, Program& program) {
   });
 }
 
-void add_wait(CLI::App& root, Program& program) {
+void add_wait(const Command& root, Program& program) {
   struct Options {
     std::string job{}, timeout{};
   };
   const auto options = std::make_shared<Options>();
-  CLI::App& command = add_command(root,
-                                  {"wait",
-                                   "Wait for a job; the exit code is the job's",
-                                   "tranche wait job_00007K\ntranche wait job_00007K --timeout 10m"});
-  command.add_option("job", options->job, "Id, as `ps` shows it")->required();
+  const Command& command = add_command(root,
+                                       {"wait",
+                                        "Wait for a job; the exit code is the job's",
+                                        "tranche wait job_00007K\ntranche wait job_00007K --timeout 10m"});
+  command.add_option("job", options->job, "Id, as `ps` shows it").required();
   command.add_option("--timeout", options->timeout, "Give up after this long (exit code 124)")
-      ->type_name("DURATION");
+      .type_name("DURATION");
   command.callback([options, &program] {
     Session& session = program.session();
     Duration limit{};
@@ -149,7 +150,7 @@ void add_wait(CLI::App& root, Program& program) {
 
 }  // namespace
 
-void add_log_commands(CLI::App& root, Program& program) {
+void add_log_commands(const Command& root, Program& program) {
   add_logs(root, program);
   add_wait(root, program);
 }

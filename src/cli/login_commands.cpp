@@ -119,9 +119,9 @@ void logout(Session& session) {
   session.say("logged out of context '" + name + "'");
 }
 
-void add_login(CLI::App& root, Program& program) {
+void add_login(const Command& root, Program& program) {
   const auto options = std::make_shared<LoginOptions>();
-  CLI::App& command = add_command(
+  const Command& command = add_command(
       root,
       {"login",
        "Check a token or password, and remember the server",
@@ -129,18 +129,17 @@ void add_login(CLI::App& root, Program& program) {
        "tranche login https://tranche.example.org:7878 --ca-file ca.pem --user acme/research/ana"});
   command.add_option(
       "url", options->url, "Server; else that of the current context, else " + std::string(kDefaultServer));
-  CLI::Option* const token = command.add_option(
+  const Option token = command.add_option(
       "--token", options->token, "Token; '-' reads it from stdin (others see a command line)");
-  CLI::Option* const file =
-      command.add_option("--token-file", options->token_file, "File with the token")->type_name("FILE");
+  const Option file =
+      command.add_option("--token-file", options->token_file, "File with the token").type_name("FILE");
   command.add_option("--user", options->user, "Log in with a password, which is asked for")
-      ->type_name("PARTY")
-      ->excludes(token)
-      ->excludes(file);
-  command.add_option("--name", options->name, "Name of the context; else host and port")->type_name("NAME");
-  command
-      .add_option("--ca-file", options->ca_file, "Authority of the server, if the system does not know it")
-      ->type_name("FILE");
+      .type_name("PARTY")
+      .excludes(token)
+      .excludes(file);
+  command.add_option("--name", options->name, "Name of the context; else host and port").type_name("NAME");
+  command.add_option("--ca-file", options->ca_file, "Authority of the server, if the system does not know it")
+      .type_name("FILE");
   command.callback([options, &program] { login(*options, program.session()); });
 }
 
@@ -172,9 +171,9 @@ std::string contexts_json(const Config& config, const Credentials& credentials) 
   return json + "]}";
 }
 
-void add_contexts(CLI::App& root, Program& program) {
-  CLI::App& group = add_group(root, {"context", "The servers you know", "tranche context list"});
-  CLI::App& list = add_command(group, {"list", "List them", "tranche context list"});
+void add_contexts(const Command& root, Program& program) {
+  const Command& group = add_group(root, {"context", "The servers you know", "tranche context list"});
+  const Command& list = add_command(group, {"list", "List them", "tranche context list"});
   list.callback([&program] {
     const Session& session = program.session();
     const Config config = load_config(session.environment().config_file);
@@ -189,8 +188,8 @@ void add_contexts(CLI::App& root, Program& program) {
                        }});
   });
   const auto name = std::make_shared<std::string>();
-  CLI::App& use = add_command(group, {"use", "Make one current", "tranche context use 127.0.0.1:7878"});
-  use.add_option("name", *name, "As `context list` shows it")->required();
+  const Command& use = add_command(group, {"use", "Make one current", "tranche context use 127.0.0.1:7878"});
+  use.add_option("name", *name, "As `context list` shows it").required();
   use.callback([name, &program] {
     const Session& session = program.session();
     Config config = load_config(session.environment().config_file);
@@ -205,11 +204,11 @@ void add_contexts(CLI::App& root, Program& program) {
 
 }  // namespace
 
-void add_login_commands(CLI::App& root, Program& program) {
+void add_login_commands(const Command& root, Program& program) {
   add_login(root, program);
-  CLI::App& out = add_command(root, {"logout", "Forget the token of the context", "tranche logout"});
+  const Command& out = add_command(root, {"logout", "Forget the token of the context", "tranche logout"});
   out.callback([&program] { logout(program.session()); });
-  CLI::App& who = add_command(root, {"whoami", "Who you are to the server", "tranche whoami -o json"});
+  const Command& who = add_command(root, {"whoami", "Who you are to the server", "tranche whoami -o json"});
   who.callback([&program] {
     Session& session = program.session();
     const auto answer = session.get<wire::Whoami>("/v1/whoami");

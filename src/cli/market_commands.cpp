@@ -47,28 +47,28 @@ OrderBody body_of(const BuyOptions& options) {
   return body;
 }
 
-void add_buy(CLI::App& group, Program& program) {
+void add_buy(const Command& group, Program& program) {
   const auto options = std::make_shared<BuyOptions>();
-  CLI::App& buy =
+  const Command& buy =
       add_command(group,
                   {"buy",
                    "Buy capacity at once, or rest a bid",
                    "tranche market buy H100:0.5 --for 3h --now --limit 2.10/h\n"
                    "tranche market buy H100 --for 8h --from 2026-12-01T20:00:00Z --limit 1.90/h --rest"});
-  buy.add_option("shape", options->shape, "Model, or model and share, such as H100:0.5")->required();
-  buy.add_option("--for", options->length, "How long")->required()->type_name("DURATION");
+  buy.add_option("shape", options->shape, "Model, or model and share, such as H100:0.5").required();
+  buy.add_option("--for", options->length, "How long").required().type_name("DURATION");
   buy.add_option("--limit", options->limit, "The most to pay, an hour of a whole device")
-      ->required()
-      ->type_name("PRICE");
-  buy.add_option("--from", options->from, "When it begins; else now")->type_name("TIME");
+      .required()
+      .type_name("PRICE");
+  buy.add_option("--from", options->from, "When it begins; else now").type_name("TIME");
   buy.add_flag("--now", options->now, "From now on; the default");
   buy.add_flag("--rest", options->rest, "What cannot be had at once waits");
   buy.add_flag("--all", options->all, "All of it at once, or nothing");
-  buy.add_option("--expires", options->expires, "Until when the bid rests")->type_name("TIME");
+  buy.add_option("--expires", options->expires, "Until when the bid rests").type_name("TIME");
   buy.add_option("--min", options->min, "The shortest part to take; else all of the window")
-      ->type_name("DURATION");
-  buy.add_option("--kind", options->workload, "What will run on it, for owners who ask")->type_name("KIND");
-  buy.add_option("--as", options->party, "For which party; else oneself")->type_name("PARTY");
+      .type_name("DURATION");
+  buy.add_option("--kind", options->workload, "What will run on it, for owners who ask").type_name("KIND");
+  buy.add_option("--as", options->party, "For which party; else oneself").type_name("PARTY");
   add_instrument_flags(buy, options->instrument);
   buy.callback([options, &program] {
     Session& session = program.session();
@@ -79,15 +79,15 @@ void add_buy(CLI::App& group, Program& program) {
   });
 }
 
-void add_quote(CLI::App& group, Program& program) {
+void add_quote(const Command& group, Program& program) {
   const auto options = std::make_shared<BuyOptions>();
-  CLI::App& quote = add_command(
+  const Command& quote = add_command(
       group,
       {"quote", "What a purchase would cost now, and at most", "tranche market quote H100:0.5 --for 3h"});
-  quote.add_option("shape", options->shape, "Model, or model and share")->required();
-  quote.add_option("--for", options->length, "How long")->required()->type_name("DURATION");
-  quote.add_option("--from", options->from, "When it begins; else now")->type_name("TIME");
-  quote.add_option("--limit", options->limit, "The most to pay")->type_name("PRICE");
+  quote.add_option("shape", options->shape, "Model, or model and share").required();
+  quote.add_option("--for", options->length, "How long").required().type_name("DURATION");
+  quote.add_option("--from", options->from, "When it begins; else now").type_name("TIME");
+  quote.add_option("--limit", options->limit, "The most to pay").type_name("PRICE");
   add_instrument_flags(quote, options->instrument);
   quote.callback([options, &program] {
     Session& session = program.session();
@@ -107,7 +107,7 @@ void add_quote(CLI::App& group, Program& program) {
   });
 }
 
-void add_lists(CLI::App& group, Program& program) {
+void add_lists(const Command& group, Program& program) {
   add_command(group, {"orders", "Orders of yours that rest", "tranche market orders"}).callback([&program] {
     Session& session = program.session();
     const auto answer = session.get<wire::OrderList>("/v1/market/orders");
@@ -209,13 +209,13 @@ void add_lists(CLI::App& group, Program& program) {
   });
 }
 
-void add_depth(CLI::App& group, Program& program) {
+void add_depth(const Command& group, Program& program) {
   const auto book = std::make_shared<std::string>();
   const auto at = std::make_shared<std::string>();
-  CLI::App& depth =
+  const Command& depth =
       add_command(group, {"depth", "Bids and asks of a slot, by price", "tranche market depth 1"});
-  depth.add_option("book", *book, "Number of the book")->required();
-  depth.add_option("--at", *at, "A time in the slot; else now")->type_name("TIME");
+  depth.add_option("book", *book, "Number of the book").required();
+  depth.add_option("--at", *at, "A time in the slot; else now").type_name("TIME");
   depth.callback([book, at, &program] {
     Session& session = program.session();
     const auto answer = session.get<wire::DepthView>("/v1/market/books/" + path_segment(*book) + "/depth" +
@@ -235,14 +235,14 @@ void add_depth(CLI::App& group, Program& program) {
   });
 }
 
-void add_changes(CLI::App& group, Program& program) {
+void add_changes(const Command& group, Program& program) {
   const auto id = std::make_shared<std::string>();
-  CLI::App& cancel =
+  const Command& cancel =
       add_command(group,
                   {"cancel",
                    "Cancel what is open of an order, or the rest of what is sold again and again",
                    "tranche market cancel ord_000001\ntranche market cancel lst_000001"});
-  cancel.add_option("order", *id, "An order (ord_…) or a recurring listing (lst_…)")->required();
+  cancel.add_option("order", *id, "An order (ord_…) or a recurring listing (lst_…)").required();
   cancel.callback([id, &program] {
     Session& session = program.session();
     const std::string kind = id->starts_with("lst_") ? "recurring/" : "orders/";
@@ -251,9 +251,9 @@ void add_changes(CLI::App& group, Program& program) {
   });
   const auto contract = [&](const char* verb, const char* about) {
     const auto given = std::make_shared<std::string>();
-    CLI::App& command =
+    const Command& command =
         add_command(group, {verb, about, std::string("tranche market ") + verb + " ctr_000001"});
-    command.add_option("contract", *given, "Its id")->required();
+    command.add_option("contract", *given, "Its id").required();
     command.callback([given, verb, &program] {
       Session& session = program.session();
       session.call({.method = "POST",
@@ -265,14 +265,14 @@ void add_changes(CLI::App& group, Program& program) {
   contract("interrupt", "The capacity behind a contract is gone");
   contract("resume", "The capacity behind a contract is back");
   const auto body = std::make_shared<std::array<std::string, 4>>();
-  CLI::App& certify = add_command(group,
-                                  {"certify",
-                                   "Let a device that passed its test be offered",
-                                   "tranche market certify gpu_000001 --owner acme --model H100"});
-  certify.add_option("device", (*body)[0], "Its id")->required();
-  certify.add_option("--owner", (*body)[1], "Whose it is")->required()->type_name("PARTY");
-  certify.add_option("--model", (*body)[2], "What it is")->required()->type_name("MODEL");
-  certify.add_option("--region", (*body)[3], "Where it is")->type_name("REGION");
+  const Command& certify = add_command(group,
+                                       {"certify",
+                                        "Let a device that passed its test be offered",
+                                        "tranche market certify gpu_000001 --owner acme --model H100"});
+  certify.add_option("device", (*body)[0], "Its id").required();
+  certify.add_option("--owner", (*body)[1], "Whose it is").required().type_name("PARTY");
+  certify.add_option("--model", (*body)[2], "What it is").required().type_name("MODEL");
+  certify.add_option("--region", (*body)[3], "Where it is").type_name("REGION");
   certify.callback([body, &program] {
     const auto device = parse_id("gpu_", (*body)[0]);
     if (!device) throw usage_failure("a device is an id such as gpu_000001, not '" + (*body)[0] + "'");
@@ -289,11 +289,11 @@ void add_changes(CLI::App& group, Program& program) {
 
 }  // namespace
 
-void add_market_commands(CLI::App& root, Program& program) {
-  CLI::App& group = add_group(root,
-                              {"market",
-                               "Sell idle capacity, buy what is needed",
-                               "tranche market buy H100:0.5 --for 3h --limit 2.10/h"});
+void add_market_commands(const Command& root, Program& program) {
+  const Command& group = add_group(root,
+                                   {"market",
+                                    "Sell idle capacity, buy what is needed",
+                                    "tranche market buy H100:0.5 --for 3h --limit 2.10/h"});
   add_buy(group, program);
   add_quote(group, program);
   add_sell_commands(group, program);

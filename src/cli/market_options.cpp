@@ -26,10 +26,10 @@ Instant time_value(const std::string& option, const std::string& given) {
   throw usage_failure(option + " takes a time such as 2026-11-15T20:00:00Z, not '" + given + "'");
 }
 
-void add_instrument_flags(CLI::App& command, InstrumentFlags& flags) {
-  command.add_option("--shape", flags.shape, "A partition profile such as 1g.10gb")->type_name("PROFILE");
-  command.add_option("--region", flags.region, "Where")->type_name("REGION");
-  command.add_option("--isolation", flags.isolation, "dedicated, hard or soft")->type_name("CLASS");
+void add_instrument_flags(const Command& command, InstrumentFlags& flags) {
+  command.add_option("--shape", flags.shape, "A partition profile such as 1g.10gb").type_name("PROFILE");
+  command.add_option("--region", flags.region, "Where").type_name("REGION");
+  command.add_option("--isolation", flags.isolation, "dedicated, hard or soft").type_name("CLASS");
   command.add_flag("--interruptible", flags.interruptible, "The owner may have it back without penalty");
 }
 

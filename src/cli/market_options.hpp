@@ -21,7 +21,7 @@ struct InstrumentFlags {
   bool interruptible = false;
 };
 
-void add_instrument_flags(CLI::App& command, InstrumentFlags& flags);
+void add_instrument_flags(const Command& command, InstrumentFlags& flags);
 void take_flags(const InstrumentFlags& flags, wire::InstrumentBody& instrument);
 
 void print_outcome(Session& session, const Answer<wire::OrderOutcome>& answer);

@@ -43,11 +43,11 @@ void print(Session& session, const Answer<AccountView>& answer) {
                 }});
 }
 
-void add_accounts(CLI::App& root, Program& program) {
-  CLI::App& group =
+void add_accounts(const Command& root, Program& program) {
+  const Command& group =
       add_group(root, {"account", "Credit of a party, and what is set aside", "tranche account show acme"});
   const auto party = std::make_shared<std::string>();
-  CLI::App& show = add_command(group, {"show", "Balance and holds", "tranche account show acme"});
+  const Command& show = add_command(group, {"show", "Balance and holds", "tranche account show acme"});
   show.add_option("party", *party, "Id or path; else --subscriber");
   show.callback([party, &program] {
     Session& session = program.session();
@@ -59,13 +59,13 @@ void add_accounts(CLI::App& root, Program& program) {
     std::string party{}, amount{}, reference{}, memo{};
   };
   const auto paid = std::make_shared<TopUp>();
-  CLI::App& top_up = add_command(
+  const Command& top_up = add_command(
       group, {"top-up", "Money came in", "tranche account top-up acme 500 --reference 'bank transfer 4711'"});
-  top_up.add_option("party", paid->party, "Id or path")->required();
-  top_up.add_option("amount", paid->amount, "How much")->required();
+  top_up.add_option("party", paid->party, "Id or path").required();
+  top_up.add_option("amount", paid->amount, "How much").required();
   top_up.add_option("--reference", paid->reference, "Of the payment; the same one counts once")
-      ->type_name("TEXT");
-  top_up.add_option("--memo", paid->memo, "A word about it")->type_name("TEXT");
+      .type_name("TEXT");
+  top_up.add_option("--memo", paid->memo, "A word about it").type_name("TEXT");
   top_up.callback([paid, &program] {
     Session& session = program.session();
     const wire::TopUpBody body{money_value("amount", paid->amount), paid->reference, paid->memo};
@@ -75,10 +75,10 @@ void add_accounts(CLI::App& root, Program& program) {
                                     .body = wire::to_json(body)}));
   });
   const auto line = std::make_shared<TopUp>();
-  CLI::App& overdraft = add_command(
+  const Command& overdraft = add_command(
       group, {"overdraft", "How far below zero it may go", "tranche account overdraft acme 1000"});
-  overdraft.add_option("party", line->party, "Id or path")->required();
-  overdraft.add_option("amount", line->amount, "How far")->required();
+  overdraft.add_option("party", line->party, "Id or path").required();
+  overdraft.add_option("amount", line->amount, "How far").required();
   overdraft.callback([line, &program] {
     Session& session = program.session();
     const wire::OverdraftBody body{money_value("amount", line->amount)};
@@ -106,8 +106,8 @@ Table price_table(const std::vector<PriceList>& lists) {
   return table;
 }
 
-void add_prices(CLI::App& root, Program& program) {
-  CLI::App& group = add_group(root, {"price", "What an hour of a device costs", "tranche price list"});
+void add_prices(const Command& root, Program& program) {
+  const Command& group = add_group(root, {"price", "What an hour of a device costs", "tranche price list"});
   add_command(group, {"list", "Price lists, those to come included", "tranche price list"})
       .callback([&program] {
         Session& session = program.session();
@@ -119,20 +119,20 @@ void add_prices(CLI::App& root, Program& program) {
     std::uint32_t used_percent = 0;
   };
   const auto options = std::make_shared<Options>();
-  CLI::App& set =
+  const Command& set =
       add_command(group,
                   {"set",
                    "Set a price list of one rule; the API takes longer ones",
                    "tranche price set 2026 --gpu-hour 2.40\n"
                    "tranche price set 2027 --model H100 --gpu-hour 2.10 --from 2027-01-01T00:00:00Z "
                    "--charge mixed --used-percent 40"});
-  set.add_option("name", options->name, "Of the list")->required();
-  set.add_option("--gpu-hour", options->gpu_hour, "Price of a whole device")->required()->type_name("AMOUNT");
-  set.add_option("--model", options->model, "For this model alone")->type_name("MODEL");
-  set.add_option("--from", options->from, "When it begins to hold; else now")->type_name("TIME");
-  set.add_option("--charge", options->basis, "allocated, used or mixed")->type_name("BASIS");
+  set.add_option("name", options->name, "Of the list").required();
+  set.add_option("--gpu-hour", options->gpu_hour, "Price of a whole device").required().type_name("AMOUNT");
+  set.add_option("--model", options->model, "For this model alone").type_name("MODEL");
+  set.add_option("--from", options->from, "When it begins to hold; else now").type_name("TIME");
+  set.add_option("--charge", options->basis, "allocated, used or mixed").type_name("BASIS");
   set.add_option("--used-percent", options->used_percent, "Of a mixed price: the part by use")
-      ->type_name("PERCENT");
+      .type_name("PERCENT");
   set.callback([options, &program] {
     PriceList list{.name = options->name, .rules = {{.name = options->name, .model = options->model}}};
     list.rules[0].gpu_hour = money_value("--gpu-hour", options->gpu_hour);
@@ -153,7 +153,7 @@ void add_prices(CLI::App& root, Program& program) {
 
 }  // namespace
 
-void add_money_commands(CLI::App& root, Program& program) {
+void add_money_commands(const Command& root, Program& program) {
   add_accounts(root, program);
   add_prices(root, program);
   add_cost_commands(root, program);

@@ -28,23 +28,24 @@ wire::TextMap labels_of(const std::vector<std::string>& given) {
   return labels;
 }
 
-void add_add(CLI::App& group, Program& program) {
+void add_add(const Command& group, Program& program) {
   struct Options {
     std::string name{}, owner{}, site{}, expires = "1h";
     std::vector<std::string> labels{};
   };
   const auto options = std::make_shared<Options>();
-  CLI::App& command = add_command(group,
-                                  {"add",
-                                   "Invite a machine: prints the line to paste there",
-                                   "tranche node add gpu-01\n"
-                                   "tranche node add gpu-02 --owner acme --site madrid --label rack=r7"});
-  command.add_option("name", options->name, "What the node is called; sim-* for simulated ones")->required();
+  const Command& command =
+      add_command(group,
+                  {"add",
+                   "Invite a machine: prints the line to paste there",
+                   "tranche node add gpu-01\n"
+                   "tranche node add gpu-02 --owner acme --site madrid --label rack=r7"});
+  command.add_option("name", options->name, "What the node is called; sim-* for simulated ones").required();
   command.add_option("--owner", options->owner, "Whose capacity it is; else the platform's")
-      ->type_name("PARTY");
-  command.add_option("--site", options->site, "Where it stands")->type_name("TEXT");
-  command.add_option("--label", options->labels, "KEY=VALUE, as often as needed")->type_name("LABEL");
-  command.add_option("--expires", options->expires, "How long the line works")->type_name("DURATION");
+      .type_name("PARTY");
+  command.add_option("--site", options->site, "Where it stands").type_name("TEXT");
+  command.add_option("--label", options->labels, "KEY=VALUE, as often as needed").type_name("LABEL");
+  command.add_option("--expires", options->expires, "How long the line works").type_name("DURATION");
   command.callback([options, &program] {
     Session& session = program.session();
     const auto life = parse_duration(options->expires);
@@ -70,8 +71,8 @@ void add_add(CLI::App& group, Program& program) {
   });
 }
 
-void add_list(CLI::App& group, Program& program) {
-  CLI::App& command =
+void add_list(const Command& group, Program& program) {
+  const Command& command =
       add_command(group, {"list", "List nodes", "tranche node list\ntranche node list -o wide"});
   command.callback([&program] {
     Session& session = program.session();
@@ -88,10 +89,11 @@ void add_list(CLI::App& group, Program& program) {
   });
 }
 
-void add_show(CLI::App& group, Program& program) {
+void add_show(const Command& group, Program& program) {
   const auto name = std::make_shared<std::string>();
-  CLI::App& command = add_command(group, {"show", "Show a node and its devices", "tranche node show gpu-01"});
-  command.add_option("node", *name, "Name or id")->required();
+  const Command& command =
+      add_command(group, {"show", "Show a node and its devices", "tranche node show gpu-01"});
+  command.add_option("node", *name, "Name or id").required();
   command.callback([name, &program] {
     Session& session = program.session();
     const auto answer = session.get<NodeView>("/v1/nodes/" + path_segment(*name));
@@ -107,10 +109,10 @@ struct Change {
   std::optional<bool> cordoned{}, draining{};
 };
 
-void add_change(CLI::App& group, Program& program, const Change& change) {
+void add_change(const Command& group, Program& program, const Change& change) {
   const auto name = std::make_shared<std::string>();
-  CLI::App& command = add_command(group, {change.name, change.about, change.example});
-  command.add_option("node", *name, "Name or id")->required();
+  const Command& command = add_command(group, {change.name, change.about, change.example});
+  command.add_option("node", *name, "Name or id").required();
   command.callback([name, change, &program] {
     Session& session = program.session();
     const auto answer = session.ask<NodeView>(
@@ -123,13 +125,13 @@ void add_change(CLI::App& group, Program& program, const Change& change) {
   });
 }
 
-void add_label(CLI::App& group, Program& program) {
+void add_label(const Command& group, Program& program) {
   const auto name = std::make_shared<std::string>();
   const auto given = std::make_shared<std::vector<std::string>>();
-  CLI::App& command =
+  const Command& command =
       add_command(group, {"label", "Set labels of a node", "tranche node label gpu-01 rack=r7 tier=gold"});
-  command.add_option("node", *name, "Name or id")->required();
-  command.add_option("labels", *given, "KEY=VALUE; an empty VALUE removes the label")->required();
+  command.add_option("node", *name, "Name or id").required();
+  command.add_option("labels", *given, "KEY=VALUE; an empty VALUE removes the label").required();
   command.callback([name, given, &program] {
     Session& session = program.session();
     const std::string path = "/v1/nodes/" + path_segment(*name);
@@ -147,11 +149,11 @@ void add_label(CLI::App& group, Program& program) {
   });
 }
 
-void add_remove(CLI::App& group, Program& program) {
+void add_remove(const Command& group, Program& program) {
   const auto name = std::make_shared<std::string>();
-  CLI::App& command =
+  const Command& command =
       add_command(group, {"remove", "Retire a node that runs nothing", "tranche node remove gpu-01 -y"});
-  command.add_option("node", *name, "Name or id")->required();
+  command.add_option("node", *name, "Name or id").required();
   command.callback([name, &program] {
     Session& session = program.session();
     session.confirm("Remove node " + *name + "?");
@@ -160,13 +162,13 @@ void add_remove(CLI::App& group, Program& program) {
   });
 }
 
-void add_test(CLI::App& group, Program& program) {
+void add_test(const Command& group, Program& program) {
   const auto name = std::make_shared<std::string>();
   const auto level = std::make_shared<std::string>("quick");
-  CLI::App& command = add_command(
+  const Command& command = add_command(
       group,
       {"test", "Test the devices of a node that nobody uses", "tranche node test gpu-01 --level standard"});
-  command.add_option("node", *name, "Name or id")->required();
+  command.add_option("node", *name, "Name or id").required();
   command.add_option("--level", *level, "quick (seconds), standard (all memory once) or full");
   command.callback([name, level, &program] {
     Session& session = program.session();
@@ -193,11 +195,11 @@ void add_test(CLI::App& group, Program& program) {
   });
 }
 
-void add_gpus(CLI::App& root, Program& program) {
-  CLI::App& command = add_command(root,
-                                  {"gpus",
-                                   "List devices: what there is, how much of it is taken and used",
-                                   "tranche gpus\ntranche gpus -o csv"});
+void add_gpus(const Command& root, Program& program) {
+  const Command& command = add_command(root,
+                                       {"gpus",
+                                        "List devices: what there is, how much of it is taken and used",
+                                        "tranche gpus\ntranche gpus -o csv"});
   command.callback([&program] {
     Session& session = program.session();
     const auto answer = session.get<DeviceList>("/v1/devices");
@@ -216,8 +218,8 @@ void add_gpus(CLI::App& root, Program& program) {
 
 }  // namespace
 
-void add_node_commands(CLI::App& root, Program& program) {
-  CLI::App& group = add_group(root, {"node", "Machines that bring capacity", "tranche node list"});
+void add_node_commands(const Command& root, Program& program) {
+  const Command& group = add_group(root, {"node", "Machines that bring capacity", "tranche node list"});
   add_add(group, program);
   add_list(group, program);
   add_show(group, program);

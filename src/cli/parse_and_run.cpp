@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From argv to an exit code: parses, runs the command, and says in three lines what went wrong.
+#include <CLI/CLI.hpp>
+
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/terminal.hpp"
@@ -64,7 +66,8 @@ void report(const Failure& failure, const Program& program) {
 
 }  // namespace
 
-int parse_and_run(CLI::App& root, Program& program, int argc, char** argv) {
+int parse_and_run(const Command& command, Program& program, int argc, char** argv) {
+  CLI::App& root = command;
   try {
     root.parse(argc, argv);
     return kOk;

@@ -67,7 +67,7 @@ wire::NewParty new_party(const Kind& kind, const std::string& path, const std::s
   return {.name = path.substr(slash + 1), .parent = path.substr(0, slash)};
 }
 
-void add_create(CLI::App& group, Program& program, const Kind& kind) {
+void add_create(const Command& group, Program& program, const Kind& kind) {
   struct Options {
     std::string path{}, parent{}, time_zone{};
     std::vector<std::string> roles{};
@@ -75,34 +75,32 @@ void add_create(CLI::App& group, Program& program, const Kind& kind) {
   };
   const auto options = std::make_shared<Options>();
   const bool holds_roles = kind.noun == "user" || kind.noun == "service-account";
-  CLI::App& command = add_command(
+  const Command& command = add_command(
       group,
       {"create",
        "Create a " + kind.noun,
        "tranche " + kind.noun + " create " + kind.example + (holds_roles ? " --role member" : "") +
            (kind.noun == "tenant" ? "\ntranche tenant create acme --gpus 10GB --run 'python train.py'"
                                   : "")});
-  command.add_option("path", options->path, "Where and what it is, such as " + kind.example)->required();
+  command.add_option("path", options->path, "Where and what it is, such as " + kind.example).required();
   if (kind.noun != "tenant") {
     command.add_option("--in", options->parent, "The party it belongs to, if the path is only a name")
-        ->type_name("PARTY");
+        .type_name("PARTY");
   }
   if (kind.noun == "tenant") {
     command
         .add_option(
             "--run", options->start.run, "Also make its first user and token, and run this line in a job")
-        ->type_name("COMMAND");
-    command.add_option("--gpus", options->start.gpus, "With --run: what the job needs")->type_name("GPUS");
+        .type_name("COMMAND");
+    command.add_option("--gpus", options->start.gpus, "With --run: what the job needs").type_name("GPUS");
     command.add_option("--user", options->start.user, "With --run: the first user; else admin")
-        ->type_name("NAME");
+        .type_name("NAME");
   }
-  command.add_option("--time-zone", options->time_zone, "IANA name, such as Europe/Madrid")
-      ->type_name("ZONE");
+  command.add_option("--time-zone", options->time_zone, "IANA name, such as Europe/Madrid").type_name("ZONE");
   if (holds_roles) {
     command.add_option("--role", options->roles, "Role at its parent; may be repeated; else member")
-        ->type_name("ROLE")
-        ->expected(1)
-        ->take_all();
+        .type_name("ROLE")
+        .repeatable();
   }
   command.callback([options, kind, &program] {
     Session& session = program.session();
@@ -125,12 +123,12 @@ void add_create(CLI::App& group, Program& program, const Kind& kind) {
   });
 }
 
-void add_list(CLI::App& group, Program& program, const Kind& kind) {
+void add_list(const Command& group, Program& program, const Kind& kind) {
   const auto under = std::make_shared<std::string>();
-  CLI::App& command = add_command(
+  const Command& command = add_command(
       group, {"list", "List every " + kind.noun + " you may see", "tranche " + kind.noun + " list -o wide"});
   if (kind.noun != "tenant") {
-    command.add_option("--under", *under, "Only this party and those below it")->type_name("PARTY");
+    command.add_option("--under", *under, "Only this party and those below it").type_name("PARTY");
   }
   command.callback([under, kind, &program] {
     Session& session = program.session();
@@ -141,12 +139,12 @@ void add_list(CLI::App& group, Program& program, const Kind& kind) {
   });
 }
 
-void add_show(CLI::App& group, Program& program, const Kind& kind) {
+void add_show(const Command& group, Program& program, const Kind& kind) {
   const auto party = std::make_shared<std::string>();
-  CLI::App& command = add_command(
+  const Command& command = add_command(
       group,
       {"show", "Show one " + kind.noun, "tranche " + kind.noun + " show " + kind.example + " -o json"});
-  command.add_option("party", *party, "Id or path")->required();
+  command.add_option("party", *party, "Id or path").required();
   command.callback([party, kind, &program] {
     Session& session = program.session();
     print_one(session, session.get<PartyView>(route_of(kind, *party)));
@@ -163,42 +161,42 @@ void patch(Session& session, const Kind& kind, const std::string& party, const w
                                     .if_match = now.value.version}));
 }
 
-void add_changes(CLI::App& group, Program& program, const Kind& kind) {
+void add_changes(const Command& group, Program& program, const Kind& kind) {
   struct Options {
     std::string party{}, name{};
   };
   const auto options = std::make_shared<Options>();
-  CLI::App& rename = add_command(
+  const Command& rename = add_command(
       group,
       {"rename", "Give it another name", "tranche " + kind.noun + " rename " + kind.example + " newname"});
-  rename.add_option("party", options->party, "Id or path")->required();
-  rename.add_option("name", options->name, "The new last part of its path")->required();
+  rename.add_option("party", options->party, "Id or path").required();
+  rename.add_option("name", options->name, "The new last part of its path").required();
   rename.callback(
       [options, kind, &program] { patch(program.session(), kind, options->party, {.name = options->name}); });
-  CLI::App& disable = add_command(group,
-                                  {"disable",
-                                   "Refuse its tokens, and new work of it and all below it",
-                                   "tranche " + kind.noun + " disable " + kind.example + " -y"});
-  disable.add_option("party", options->party, "Id or path")->required();
+  const Command& disable = add_command(group,
+                                       {"disable",
+                                        "Refuse its tokens, and new work of it and all below it",
+                                        "tranche " + kind.noun + " disable " + kind.example + " -y"});
+  disable.add_option("party", options->party, "Id or path").required();
   disable.callback([options, kind, &program] {
     program.session().confirm("Disable the " + kind.noun + " " + options->party + " and all below it?");
     patch(program.session(), kind, options->party, {.disabled = true});
   });
-  CLI::App& enable =
+  const Command& enable =
       add_command(group, {"enable", "Undo disable", "tranche " + kind.noun + " enable " + kind.example});
-  enable.add_option("party", options->party, "Id or path")->required();
+  enable.add_option("party", options->party, "Id or path").required();
   enable.callback(
       [options, kind, &program] { patch(program.session(), kind, options->party, {.disabled = false}); });
 }
 
-void add_passwd(CLI::App& group, Program& program) {
+void add_passwd(const Command& group, Program& program) {
   const auto user = std::make_shared<std::string>();
-  CLI::App& command = add_command(group,
-                                  {"passwd",
-                                   "Set a password; read from the terminal without echo, or from stdin",
-                                   "tranche user passwd acme/research/ana\n"
-                                   "tranche user passwd acme/research/ana < password.txt"});
-  command.add_option("user", *user, "Id or path")->required();
+  const Command& command = add_command(group,
+                                       {"passwd",
+                                        "Set a password; read from the terminal without echo, or from stdin",
+                                        "tranche user passwd acme/research/ana\n"
+                                        "tranche user passwd acme/research/ana < password.txt"});
+  command.add_option("user", *user, "Id or path").required();
   command.callback([user, &program] {
     Session& session = program.session();
     wire::NewPassword body{.password = read_secret("New password for " + *user + ": ")};
@@ -214,7 +212,7 @@ void add_passwd(CLI::App& group, Program& program) {
 
 }  // namespace
 
-void add_party_commands(CLI::App& root, Program& program) {
+void add_party_commands(const Command& root, Program& program) {
   const std::vector<std::pair<Kind, std::string>> kinds{
       {{"tenant", "tenants", "acme"}, "Organisations that consume or offer capacity"},
       {{"subscriber", "subscribers", "acme/research"},
@@ -222,7 +220,7 @@ void add_party_commands(CLI::App& root, Program& program) {
       {{"user", "users", "acme/research/ana"}, "People"},
       {{"service-account", "service-accounts", "acme/research/ci"}, "Programs that act by themselves"}};
   for (const auto& [kind, about] : kinds) {
-    CLI::App& group = add_group(root, {kind.noun, about, "tranche " + kind.noun + " list"});
+    const Command& group = add_group(root, {kind.noun, about, "tranche " + kind.noun + " list"});
     add_create(group, program, kind);
     add_list(group, program, kind);
     add_show(group, program, kind);

@@ -30,9 +30,9 @@ View view_of(const std::vector<Sku>& skus) {
               }};
 }
 
-void add_skus(CLI::App& root, Program& program) {
-  CLI::App& group = add_group(root, {"sku", "Named shapes: small, medium, large", "tranche sku list"});
-  CLI::App& list = add_command(group, {"list", "List them", "tranche sku list"});
+void add_skus(const Command& root, Program& program) {
+  const Command& group = add_group(root, {"sku", "Named shapes: small, medium, large", "tranche sku list"});
+  const Command& list = add_command(group, {"list", "List them", "tranche sku list"});
   list.callback([&program] {
     Session& session = program.session();
     const auto answer = session.get<SkuList>("/v1/skus");
@@ -42,11 +42,11 @@ void add_skus(CLI::App& root, Program& program) {
     std::string name{}, gpus{}, vram{};
   };
   const auto options = std::make_shared<Options>();
-  CLI::App& set = add_command(
+  const Command& set = add_command(
       group, {"set", "Define one, or change it", "tranche sku set small --gpus 0.25 --vram 20GB"});
-  set.add_option("name", options->name, "What jobs ask for")->required();
-  set.add_option("--gpus", options->gpus, "Share of a device, or devices")->required()->type_name("GPUS");
-  set.add_option("--vram", options->vram, "Memory of it")->required()->type_name("SIZE");
+  set.add_option("name", options->name, "What jobs ask for").required();
+  set.add_option("--gpus", options->gpus, "Share of a device, or devices").required().type_name("GPUS");
+  set.add_option("--vram", options->vram, "Memory of it").required().type_name("SIZE");
   set.callback([options, &program] {
     const auto milli = parse_milli(options->gpus);
     if (!milli) throw usage_failure("--gpus takes a number such as 0.25, not '" + options->gpus + "'");
@@ -111,32 +111,32 @@ Settings changed(Settings settings, const SettingsOptions& options) {
   return settings;
 }
 
-void add_settings(CLI::App& root, Program& program) {
-  CLI::App& group = add_group(root, {"settings", "Of the whole platform", "tranche settings show"});
-  CLI::App& show = add_command(group, {"show", "Show them", "tranche settings show -o json"});
+void add_settings(const Command& root, Program& program) {
+  const Command& group = add_group(root, {"settings", "Of the whole platform", "tranche settings show"});
+  const Command& show = add_command(group, {"show", "Show them", "tranche settings show -o json"});
   show.callback([&program] {
     Session& session = program.session();
     const auto answer = session.get<Settings>("/v1/settings");
     session.print(answer.body, view_of(answer.value));
   });
   const auto options = std::make_shared<SettingsOptions>();
-  CLI::App& set = add_command(group,
-                              {"set",
-                               "Change some; the others stay",
-                               "tranche settings set --on-demand-gpu-hour 2.50 --currency EUR"});
+  const Command& set = add_command(group,
+                                   {"set",
+                                    "Change some; the others stay",
+                                    "tranche settings set --on-demand-gpu-hour 2.50 --currency EUR"});
   set.add_option("--on-demand-gpu-hour", options->rate, "Price over quota; 0: no work over quota")
-      ->type_name("AMOUNT");
-  set.add_option("--currency", options->currency, "ISO 4217")->type_name("CODE");
+      .type_name("AMOUNT");
+  set.add_option("--currency", options->currency, "ISO 4217").type_name("CODE");
   set.add_option("--reference-vram", options->vram, "A request by memory counts as its part of this")
-      ->type_name("SIZE");
+      .type_name("SIZE");
   set.add_option("--remember-requests", options->remember, "How long idempotency keys hold")
-      ->type_name("DURATION");
-  set.add_option("--keep-ended-jobs", options->keep, "How long ended jobs are listed")->type_name("DURATION");
+      .type_name("DURATION");
+  set.add_option("--keep-ended-jobs", options->keep, "How long ended jobs are listed").type_name("DURATION");
   set.add_option("--prepare",
                  options->prepare,
                  "Keep so much of the demand foreseen free of work that goes after it; 0: nothing")
-      ->type_name("PERCENT")
-      ->check(CLI::Range(0, 200));
+      .type_name("PERCENT")
+      .between(0, 200);
   set.callback([options, &program] {
     Session& session = program.session();
     static_cast<void>(changed({}, *options));  // Bad values are found before anything is asked of the server.
@@ -149,7 +149,7 @@ void add_settings(CLI::App& root, Program& program) {
 
 }  // namespace
 
-void add_platform_commands(CLI::App& root, Program& program) {
+void add_platform_commands(const Command& root, Program& program) {
   add_skus(root, program);
   add_settings(root, program);
 }

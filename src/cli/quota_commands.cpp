@@ -99,11 +99,11 @@ void set(Session& session, const SetOptions& options) {
                                 .if_match = now.value.version}));
 }
 
-void add_set(CLI::App& group, Program& program) {
+void add_set(const Command& group, Program& program) {
   const auto options = std::make_shared<SetOptions>();
   const auto flags = quota_flags();
   options->values.resize(flags.size());
-  CLI::App& command =
+  const Command& command =
       add_command(group,
                   {"set",
                    "Change parts of a quota; what is not named stays",
@@ -116,28 +116,26 @@ void add_set(CLI::App& group, Program& program) {
         .add_option("--" + std::string(flags[i].name),
                     options->values[i],
                     std::string(flags[i].about) + ", such as " + std::string(flags[i].example))
-        ->type_name("")
-        ->expected(1)
-        ->take_all();
+        .type_name("")
+        .repeatable();
   }
   command.add_option("--clear", options->clear, "Say nothing about this any more; may be repeated")
-      ->type_name("NAME")
-      ->expected(1)
-      ->take_all();
+      .type_name("NAME")
+      .repeatable();
   command.callback([options, &program] { set(program.session(), *options); });
 }
 
 }  // namespace
 
-void add_quota_commands(CLI::App& root, Program& program) {
-  CLI::App& group =
+void add_quota_commands(const Command& root, Program& program) {
+  const Command& group =
       add_group(root, {"quota", "What a party and all below it may hold and use", "tranche quota show acme"});
   const auto party = std::make_shared<std::string>();
-  CLI::App& show = add_command(group,
-                               {"show",
-                                "Guaranteed, used and limit, from the platform down to the party",
-                                "tranche quota show acme/research\n"
-                                "tranche quota show acme -o json"});
+  const Command& show = add_command(group,
+                                    {"show",
+                                     "Guaranteed, used and limit, from the platform down to the party",
+                                     "tranche quota show acme/research\n"
+                                     "tranche quota show acme -o json"});
   show.add_option("party", *party, "Id or path; else --subscriber");
   show.callback([party, &program] {
     Session& session = program.session();

@@ -47,29 +47,29 @@ void print_recurring(Session& session, const std::string& body, const std::vecto
   session.print(body, {.table = [&] { return table_of(jobs); }, .names = [&] { return names_of(jobs); }});
 }
 
-void add_recurring_commands(CLI::App& root, Program& program) {
-  CLI::App& group =
+void add_recurring_commands(const Command& root, Program& program) {
+  const Command& group =
       add_group(root,
                 {"recurring",
                  "Jobs that run again and again",
                  "tranche recurring list\n"
                  "tranche run --name nightly --every \"weekdays 22:00\" --tz Europe/Madrid -- ./train.sh"});
-  CLI::App& list = add_command(group, {"list", "List them", "tranche recurring list -o json"});
+  const Command& list = add_command(group, {"list", "List them", "tranche recurring list -o json"});
   list.callback([&program] {
     const auto answer = program.session().get<RecurringList>("/v1/recurring");
     print_recurring(program.session(), answer.body, answer.value.items);
   });
   const auto shown = std::make_shared<std::string>();
-  CLI::App& show = add_command(group, {"show", "One of them", "tranche recurring show nightly"});
-  show.add_option("name", *shown, "Its name")->required();
+  const Command& show = add_command(group, {"show", "One of them", "tranche recurring show nightly"});
+  show.add_option("name", *shown, "Its name").required();
   show.callback([shown, &program] {
     const auto answer = program.session().get<RecurringView>("/v1/recurring/" + path_segment(*shown));
     print_recurring(program.session(), answer.body, {answer.value});
   });
   const auto removed = std::make_shared<std::string>();
-  CLI::App& remove =
+  const Command& remove =
       add_command(group, {"rm", "Run it no more; what runs now goes on", "tranche recurring rm nightly"});
-  remove.add_option("name", *removed, "Its name")->required();
+  remove.add_option("name", *removed, "Its name").required();
   remove.callback([removed, &program] {
     program.session().call({.method = "DELETE", .path = "/v1/recurring/" + path_segment(*removed)});
     program.session().say(*removed + " runs no more");

@@ -82,18 +82,18 @@ void gather(Session& session, const Options& options) {
 
 }  // namespace
 
-void add_results_command(CLI::App& root, Program& program) {
+void add_results_command(const Command& root, Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& command = add_command(root,
-                                  {"results",
-                                   "Fetch what the frames of a job left in $TRANCHE_OUTPUT",
-                                   "tranche results job_00007K -d frames/\n"
-                                   "tranche results job_00007K --list\n"
-                                   "tranche results job_00007K --join out.mp4"});
-  command.add_option("job", options->job, "Id, as `ps` shows it")->required();
-  command.add_option("-d,--directory", options->folder, "Where they go")->type_name("DIR");
+  const Command& command = add_command(root,
+                                       {"results",
+                                        "Fetch what the frames of a job left in $TRANCHE_OUTPUT",
+                                        "tranche results job_00007K -d frames/\n"
+                                        "tranche results job_00007K --list\n"
+                                        "tranche results job_00007K --join out.mp4"});
+  command.add_option("job", options->job, "Id, as `ps` shows it").required();
+  command.add_option("-d,--directory", options->folder, "Where they go").type_name("DIR");
   command.add_flag("--list", options->list, "Only say what there is");
-  command.add_option("--join", options->join, "Join the pieces of a clip into this file")->type_name("FILE");
+  command.add_option("--join", options->join, "Join the pieces of a clip into this file").type_name("FILE");
   command.callback([options, &program] {
     if (options->join.empty()) return gather(program.session(), *options);
     const ScratchFolder pieces;

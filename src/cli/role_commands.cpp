@@ -32,25 +32,25 @@ struct Binding {
   std::string role{}, holder{}, at{};
 };
 
-void add_binding_options(CLI::App& command, Binding& binding) {
+void add_binding_options(const Command& command, Binding& binding) {
   command
       .add_option("role",
                   binding.role,
                   "platform_owner, tenant_admin, subscriber_admin, member, viewer, auditor, billing or "
                   "capacity_owner")
-      ->required();
-  command.add_option("--to,--of", binding.holder, "User or service account")->required()->type_name("PARTY");
+      .required();
+  command.add_option("--to,--of", binding.holder, "User or service account").required().type_name("PARTY");
   command.add_option("--at", binding.at, "Where it holds, with all below; else --subscriber")
-      ->type_name("PARTY");
+      .type_name("PARTY");
 }
 
 }  // namespace
 
-void add_role_commands(CLI::App& root, Program& program) {
-  CLI::App& group = add_group(root, {"role", "Who may do what where", "tranche role list --at acme"});
+void add_role_commands(const Command& root, Program& program) {
+  const Command& group = add_group(root, {"role", "Who may do what where", "tranche role list --at acme"});
   const auto options = std::make_shared<Binding>();
 
-  CLI::App& grant =
+  const Command& grant =
       add_command(group,
                   {"grant",
                    "Give a role",
@@ -67,10 +67,11 @@ void add_role_commands(CLI::App& root, Program& program) {
     session.print(answer.body, view_of(one));
   });
 
-  CLI::App& revoke = add_command(group,
-                                 {"revoke",
-                                  "Take a role back",
-                                  "tranche role revoke member --of acme/research/ana --at acme/research -y"});
+  const Command& revoke =
+      add_command(group,
+                  {"revoke",
+                   "Take a role back",
+                   "tranche role revoke member --of acme/research/ana --at acme/research -y"});
   add_binding_options(revoke, *options);
   revoke.callback([options, &program] {
     Session& session = program.session();
@@ -84,8 +85,9 @@ void add_role_commands(CLI::App& root, Program& program) {
     session.say("revoked");
   });
 
-  CLI::App& list = add_command(group, {"list", "Who holds roles at a party", "tranche role list --at acme"});
-  list.add_option("--at", options->at, "Party; else --subscriber, else the platform")->type_name("PARTY");
+  const Command& list =
+      add_command(group, {"list", "Who holds roles at a party", "tranche role list --at acme"});
+  list.add_option("--at", options->at, "Party; else --subscriber, else the platform").type_name("PARTY");
   list.callback([options, &program] {
     Session& session = program.session();
     std::string at = options->at.empty() ? session.target().subscriber : options->at;

@@ -35,25 +35,25 @@ void print(Session& session, const Answer<RulesView>& answer) {
 
 }  // namespace
 
-void add_rules_commands(CLI::App& root, Program& program) {
+void add_rules_commands(const Command& root, Program& program) {
   struct Options {
     std::string party{}, file{};
   };
   const auto options = std::make_shared<Options>();
-  CLI::App& group = add_group(root, {"rules", "The policy of a party", "tranche rules show acme"});
-  CLI::App& show = add_command(
+  const Command& group = add_group(root, {"rules", "The policy of a party", "tranche rules show acme"});
+  const Command& show = add_command(
       group, {"show", "Show its rules", "tranche rules show acme/research\ntranche rules show acme -o yaml"});
   show.add_option("party", options->party, "Id or path; else --subscriber");
   show.callback([options, &program] {
     Session& session = program.session();
     print(session, session.get<RulesView>(route_of(session.party_or_default(options->party, "the party"))));
   });
-  CLI::App& set = add_command(group,
-                              {"set",
-                               "Put a file of rules in place of the present ones",
-                               "tranche rules set acme/research -f rules.yaml"});
+  const Command& set = add_command(group,
+                                   {"set",
+                                    "Put a file of rules in place of the present ones",
+                                    "tranche rules set acme/research -f rules.yaml"});
   set.add_option("party", options->party, "Id or path; else --subscriber");
-  set.add_option("-f,--file", options->file, "YAML or JSON; '-' is stdin")->required()->type_name("FILE");
+  set.add_option("-f,--file", options->file, "YAML or JSON; '-' is stdin").required().type_name("FILE");
   set.callback([options, &program] {
     Session& session = program.session();
     const wire::RulesBody body = read_rules(read_file_or_stdin(options->file), options->file);

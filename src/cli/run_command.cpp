@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/text.hpp"
+#include "base/wall_clock.hpp"
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
@@ -32,10 +33,6 @@ struct Options {
   std::string every{}, until{};
   VideoOptions video{};
 };
-
-Instant now() {
-  return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
-}
 
 std::string price_text(const wire::JobPrice& price) {
   std::string out;
@@ -201,8 +198,9 @@ void run(Session& session, Options options) {
   const auto answer = session.ask<JobView>(submit);
   const std::vector<JobView> one{answer.value};
   const std::string id = text(answer.value.id);
-  session.print(answer.body,
-                {.table = [&] { return job_table(one, now()); }, .names = [&] { return job_names(one); }});
+  session.print(
+      answer.body,
+      {.table = [&] { return job_table(one, wall_clock()); }, .names = [&] { return job_names(one); }});
   if (!options.wait.empty()) return wait_and_end(session, id, patience);
   if (!answer.value.reason.empty()) {
     session.say(id + " is " + std::string(wire::name_of(answer.value.state)) + ": " + answer.value.reason +
@@ -210,116 +208,103 @@ void run(Session& session, Options options) {
   }
 }
 
-void add_job_options(CLI::App& command, RunOptions& job) {
-  command.add_option("--gpus", job.gpus, "H100:0.5, 10GB, A100-80GB:2, [L4, A100], ...")->type_name("GPUS");
-  command.add_option("--name", job.name, "For people")->type_name("NAME");
-  command
-      .add_option("--kind", job.kind, "batch, inference, finetune, training, render, video or interactive")
-      ->type_name("KIND");
-  command.add_option("--time", job.time, "Time limit, such as 30m or 8h")->type_name("DURATION");
+void add_job_options(const Command& command, RunOptions& job) {
+  command.add_option("--gpus", job.gpus, "H100:0.5, 10GB, A100-80GB:2, [L4, A100], ...").type_name("GPUS");
+  command.add_option("--name", job.name, "For people").type_name("NAME");
+  command.add_option("--kind", job.kind, "batch, inference, finetune, training, render, video or interactive")
+      .type_name("KIND");
+  command.add_option("--time", job.time, "Time limit, such as 30m or 8h").type_name("DURATION");
   command.add_option("--priority", job.priority, "0 to 100, or idle, low, normal, high, critical")
-      ->type_name("N");
-  command.add_option("--isolation", job.isolation, "dedicated, hard or soft")->type_name("CLASS");
-  command.add_option("--sku", job.sku, "A shape the operator defined, instead of --gpus")->type_name("NAME");
-  command.add_option("--spend", job.spend, "The most it may cost")->type_name("AMOUNT");
-  command.add_option("--cpus", job.cpus, "4, 4+ or 4..8")->type_name("COUNT");
-  command.add_option("--memory", job.memory, "32GB, 32+ or 16GB..64GB")->type_name("SIZE");
-  command.add_option("--image", job.image, "Container image")->type_name("IMAGE");
+      .type_name("N");
+  command.add_option("--isolation", job.isolation, "dedicated, hard or soft").type_name("CLASS");
+  command.add_option("--sku", job.sku, "A shape the operator defined, instead of --gpus").type_name("NAME");
+  command.add_option("--spend", job.spend, "The most it may cost").type_name("AMOUNT");
+  command.add_option("--cpus", job.cpus, "4, 4+ or 4..8").type_name("COUNT");
+  command.add_option("--memory", job.memory, "32GB, 32+ or 16GB..64GB").type_name("SIZE");
+  command.add_option("--image", job.image, "Container image").type_name("IMAGE");
   command.add_option("--workdir", job.workdir, "Directory to upload; the job starts in a copy of it")
-      ->type_name("DIR");
+      .type_name("DIR");
   command.add_option("--model", job.model, "Class of the model, such as 13b: rules may depend on it")
-      ->type_name("MODEL");
-  command.add_option("--label", job.labels, "KEY=VALUE; may be repeated")
-      ->type_name("LABEL")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
-  command.add_option("--env", job.envs, "KEY=VALUE; may be repeated")
-      ->type_name("VARIABLE")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
+      .type_name("MODEL");
+  command.add_option("--label", job.labels, "KEY=VALUE; may be repeated").type_name("LABEL").repeatable();
+  command.add_option("--env", job.envs, "KEY=VALUE; may be repeated").type_name("VARIABLE").repeatable();
   command.add_option("--frames", job.frames, "1-240: one run of the command for each, {frame} in it")
-      ->type_name("RANGE");
+      .type_name("RANGE");
   command.add_option("--chunk", job.chunk, "Frames that one lease works through: auto, or a number")
-      ->type_name("COUNT");
+      .type_name("COUNT");
   command.add_option("--retry", job.retry, "Times to try again: the job, or each frame (2 unless said)")
-      ->type_name("COUNT");
-  command
-      .add_option("--deadline", job.deadline, "Must have ended by then, such as 2026-11-16T08:00:00+01:00")
-      ->type_name("TIME");
+      .type_name("COUNT");
+  command.add_option("--deadline", job.deadline, "Must have ended by then, such as 2026-11-16T08:00:00+01:00")
+      .type_name("TIME");
   command
       .add_option(
           "--window", job.window, "Starts only in these hours of the day, such as 22:00-06:00; see --tz")
-      ->type_name("HOURS");
+      .type_name("HOURS");
   command
       .add_option(
           "--window-end", job.window_end, "At their end: finish what runs (default), or stop until the next")
-      ->type_name("WHAT");
+      .type_name("WHAT");
   command.add_flag("--cheapest", job.cheapest, "Starts when it costs least; needs --deadline and --time");
-  command
-      .add_option("--after", job.after, "JOB, JOB:ok or JOB:any: start when it has ended; may be repeated")
-      ->type_name("JOB")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
+  command.add_option("--after", job.after, "JOB, JOB:ok or JOB:any: start when it has ended; may be repeated")
+      .type_name("JOB")
+      .repeatable();
   command.add_flag("--preemptible", job.preemptible, "May be stopped for others: starts sooner");
 }
 
-void add_submit_options(CLI::App& command, const std::shared_ptr<Options>& options, Program& program) {
+void add_submit_options(const Command& command, const std::shared_ptr<Options>& options, Program& program) {
   add_job_options(command, options->job);
   command.add_option("--owner", options->owner, "Submit for this party; else --subscriber, else yourself")
-      ->type_name("PARTY");
-  auto* input = command.add_option(
+      .type_name("PARTY");
+  const Option input = command.add_option(
       "--input", options->video.input, "Clip: cut, worked on in pieces, joined by `results --join`");
-  input->type_name("FILE");
+  input.type_name("FILE");
   command.add_option("--segment", options->video.segment, "Length of a piece: 10s, or with --by frames 250")
-      ->type_name("LENGTH")
-      ->capture_default_str()
-      ->needs(input);
+      .type_name("LENGTH")
+      .capture_default_str()
+      .needs(input);
   command.add_option("--by", options->video.by, "What --segment counts: seconds or frames")
-      ->type_name("UNIT")
-      ->capture_default_str()
-      ->needs(input);
-  auto* every = command.add_option(
+      .type_name("UNIT")
+      .capture_default_str()
+      .needs(input);
+  const Option every = command.add_option(
       "--every", options->every, "Again and again: \"weekdays 22:00\", \"day 03:30\", \"mon,thu 06:00\"");
-  every->type_name("WHEN");
+  every.type_name("WHEN");
   command.add_option("--tz", options->job.zone, "Zone of --every (else the owner's) and --window (else UTC)")
-      ->type_name("ZONE");
+      .type_name("ZONE");
   command.add_option("--until", options->until, "Last date of --every; else it goes on for ever")
-      ->type_name("DATE")
-      ->needs(every);
+      .type_name("DATE")
+      .needs(every);
   command.add_flag("--dry-run", options->dry_run, "Say what would become of it; submit nothing");
   command
       .add_option("--wait", options->wait, "Stay until it ends, at most so long; exit code as the job ended")
-      ->type_name("DURATION")
-      ->expected(0, 1);
-  command.callback([options, &command, &program] {
+      .type_name("DURATION")
+      .expected(0, 1);
+  command.callback([options, command, &program] {
     if (options->wait.empty() && command.count("--wait") > 0) options->wait.emplace_back();
     run(program.session(), *options);
   });
 }
 
-void add_sbatch_command(CLI::App& root, Program& program) {
+void add_sbatch_command(const Command& root, Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& command = add_command(root,
-                                  {"sbatch",
-                                   "Submit a batch script of Slurm, by its #SBATCH lines",
-                                   "tranche sbatch train.sh\n"
-                                   "tranche sbatch --dry-run train.sh\n"
-                                   "tranche sbatch --time 2h train.sh -- --epochs 3"});
+  const Command& command = add_command(root,
+                                       {"sbatch",
+                                        "Submit a batch script of Slurm, by its #SBATCH lines",
+                                        "tranche sbatch train.sh\n"
+                                        "tranche sbatch --dry-run train.sh\n"
+                                        "tranche sbatch --time 2h train.sh -- --epochs 3"});
   command.add_option("script", options->job.file, "Script; '-' is stdin. Flags go on top of its lines")
-      ->type_name("FILE")
-      ->required();
+      .type_name("FILE")
+      .required();
   add_submit_options(command, options, program);
   command.add_option("arguments", options->job.command, "Arguments of the script, after --");
 }
 
 }  // namespace
 
-void add_run_command(CLI::App& root, Program& program) {
+void add_run_command(const Command& root, Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& command = add_command(
+  const Command& command = add_command(
       root,
       {"run",
        "Submit a job",
@@ -335,7 +320,7 @@ void add_run_command(CLI::App& root, Program& program) {
        "tranche run --name nightly --every \"weekdays 22:00\" --tz Europe/Madrid -- ./train.sh"});
   command
       .add_option("-f,--file", options->job.file, "Job file in YAML or JSON; '-' is stdin. Flags go on top")
-      ->type_name("FILE");
+      .type_name("FILE");
   add_submit_options(command, options, program);
   command.add_option("command", options->job.command, "Command and its arguments, after --");
   add_sbatch_command(root, program);

@@ -85,42 +85,40 @@ void sell_again(Session& session, const SellOptions& options) {
                  .names = [&] { return names_of({answer.value}); }});
 }
 
-void add_calendar_flags(CLI::App& sell, SellOptions& options) {
+void add_calendar_flags(const Command& sell, SellOptions& options) {
   sell.add_option("--every", options.every, "Again and again: days and a time, such as \"weekdays 22:00\"")
-      ->type_name("WHEN");
-  sell.add_option("--tz", options.zone, "Of --every, such as Europe/Madrid")->type_name("ZONE");
-  sell.add_option("--until", options.until, "Last date of --every")->type_name("DATE");
-  sell.add_option("--times", options.times, "How often in all, with --every")->type_name("NUMBER");
+      .type_name("WHEN");
+  sell.add_option("--tz", options.zone, "Of --every, such as Europe/Madrid").type_name("ZONE");
+  sell.add_option("--until", options.until, "Last date of --every").type_name("DATE");
+  sell.add_option("--times", options.times, "How often in all, with --every").type_name("NUMBER");
   sell.add_option("--ahead", options.ahead, "How long before its window each is listed; else a week")
-      ->type_name("DURATION");
+      .type_name("DURATION");
 }
 
-void add_sell(CLI::App& group, Program& program) {
+void add_sell(const Command& group, Program& program) {
   const auto options = std::make_shared<SellOptions>();
-  CLI::App& sell = add_command(
+  const Command& sell = add_command(
       group,
       {"sell",
        "Offer a device, or a part of what was bought",
        "tranche market sell gpu_000001 --for 8h --price 2.10/h --floor 1.80/h\n"
        "tranche market sell ctr_000004 --share 0.5 --from 2026-12-01T20:00:00Z --for 2h --price 2.40/h\n"
        "tranche market sell gpu_000001 --every \"weekdays 22:00\" --tz Europe/Madrid --for 8h --price 2/h"});
-  sell.add_option("what", options->what, "A device (gpu_…) or a contract (ctr_…)")->required();
-  sell.add_option("--for", options->length, "How long")->required()->type_name("DURATION");
-  sell.add_option("--price", options->price, "An hour of a whole device")->required()->type_name("PRICE");
+  sell.add_option("what", options->what, "A device (gpu_…) or a contract (ctr_…)").required();
+  sell.add_option("--for", options->length, "How long").required().type_name("DURATION");
+  sell.add_option("--price", options->price, "An hour of a whole device").required().type_name("PRICE");
   sell.add_option("--floor", options->floor, "The price falls to this until the window begins")
-      ->type_name("PRICE");
-  sell.add_option("--share", options->milli, "Of the device")->type_name("SHARE");
-  sell.add_option("--from", options->from, "When it begins; else now")->type_name("TIME");
-  sell.add_option("--min", options->min, "The shortest part to sell")->type_name("DURATION");
+      .type_name("PRICE");
+  sell.add_option("--share", options->milli, "Of the device").type_name("SHARE");
+  sell.add_option("--from", options->from, "When it begins; else now").type_name("TIME");
+  sell.add_option("--min", options->min, "The shortest part to sell").type_name("DURATION");
   sell.add_option("--to", options->to, "A party that may take it; may be repeated")
-      ->type_name("PARTY")
-      ->expected(1)
-      ->take_all();
+      .type_name("PARTY")
+      .repeatable();
   sell.add_option("--kinds", options->kinds, "A workload it may be used for; may be repeated")
-      ->type_name("KIND")
-      ->expected(1)
-      ->take_all();
-  sell.add_option("--as", options->owner, "For which party; else oneself")->type_name("PARTY");
+      .type_name("KIND")
+      .repeatable();
+  sell.add_option("--as", options->owner, "For which party; else oneself").type_name("PARTY");
   add_instrument_flags(sell, options->instrument);
   add_calendar_flags(sell, *options);
   sell.callback([options, &program] {
@@ -136,7 +134,7 @@ void add_sell(CLI::App& group, Program& program) {
   });
 }
 
-void add_recurring(CLI::App& group, Program& program) {
+void add_recurring(const Command& group, Program& program) {
   add_command(group,
               {"recurring", "What is sold again and again, and what was missed", "tranche market recurring"})
       .callback([&program] {
@@ -150,7 +148,7 @@ void add_recurring(CLI::App& group, Program& program) {
 
 }  // namespace
 
-void add_sell_commands(CLI::App& market, Program& program) {
+void add_sell_commands(const Command& market, Program& program) {
   add_sell(market, program);
   add_recurring(market, program);
 }

@@ -86,21 +86,21 @@ void print_one(Session& session, const Answer<ServiceView>& answer) {
                  .names = [&] { return service_names(one); }});
 }
 
-void add_serve(CLI::App& root, Program& program) {
+void add_serve(const Command& root, Program& program) {
   struct Options {
     std::string file{}, owner{};
   };
   const auto options = std::make_shared<Options>();
-  CLI::App& command =
+  const Command& command =
       add_command(root,
                   {"serve",
                    "Set up a service, or change it without dropping a request",
                    "tranche serve -f service.yaml\ntranche serve -f service.yaml --owner acme/ana"});
   command.add_option("-f,--file", options->file, "Service file in YAML or JSON; '-' is stdin")
-      ->type_name("FILE")
-      ->required();
+      .type_name("FILE")
+      .required();
   command.add_option("--owner", options->owner, "For this party; else --subscriber, else yourself")
-      ->type_name("PARTY");
+      .type_name("PARTY");
   command.callback([options, &program] {
     Session& session = program.session();
     auto service = wire::parse_service_file(read_file_or_stdin(options->file));
@@ -116,8 +116,8 @@ void add_serve(CLI::App& root, Program& program) {
   });
 }
 
-void add_list(CLI::App& group, Program& program) {
-  CLI::App& command = add_command(group, {"list", "List services", "tranche service list -o json"});
+void add_list(const Command& group, Program& program) {
+  const Command& command = add_command(group, {"list", "List services", "tranche service list -o json"});
   command.callback([&program] {
     Session& session = program.session();
     const auto answer = session.get<ServiceList>("/v1/services");
@@ -127,20 +127,21 @@ void add_list(CLI::App& group, Program& program) {
   });
 }
 
-void add_show(CLI::App& group, Program& program) {
+void add_show(const Command& group, Program& program) {
   const auto name = std::make_shared<std::string>();
-  CLI::App& command =
+  const Command& command =
       add_command(group, {"show", "One service and its replicas", "tranche service show chat"});
-  command.add_option("service", *name, "Its name")->required();
+  command.add_option("service", *name, "Its name").required();
   command.callback([name, &program] {
     print_one(program.session(), program.session().get<ServiceView>("/v1/services/" + path_segment(*name)));
   });
 }
 
-void add_remove(CLI::App& group, Program& program) {
+void add_remove(const Command& group, Program& program) {
   const auto name = std::make_shared<std::string>();
-  CLI::App& command = add_command(group, {"rm", "End a service and its replicas", "tranche service rm chat"});
-  command.add_option("service", *name, "Its name")->required();
+  const Command& command =
+      add_command(group, {"rm", "End a service and its replicas", "tranche service rm chat"});
+  command.add_option("service", *name, "Its name").required();
   command.callback([name, &program] {
     program.session().call({.method = "DELETE", .path = "/v1/services/" + path_segment(*name)});
     program.session().say("service " + *name + " has ended");
@@ -149,9 +150,10 @@ void add_remove(CLI::App& group, Program& program) {
 
 }  // namespace
 
-void add_service_commands(CLI::App& root, Program& program) {
+void add_service_commands(const Command& root, Program& program) {
   add_serve(root, program);
-  CLI::App& group = add_group(root, {"service", "Services that answer requests", "tranche service list"});
+  const Command& group =
+      add_group(root, {"service", "Services that answer requests", "tranche service list"});
   add_list(group, program);
   add_show(group, program);
   add_remove(group, program);

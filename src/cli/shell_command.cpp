@@ -42,34 +42,32 @@ void shell(Session& session, Options options) {
 
 }  // namespace
 
-void add_shell_command(CLI::App& root, Program& program) {
+void add_shell_command(const Command& root, Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& command = add_command(root,
-                                  {"shell",
-                                   "A shell, or any command, on a slice of its own; ends with it",
-                                   "tranche shell --gpus 10GB\n"
-                                   "tranche shell --gpus H100:0.5 --workdir . --idle 1h -- python3\n"
-                                   "tranche shell --volume weights:/w -- ls -l /w"});
+  const Command& command = add_command(root,
+                                       {"shell",
+                                        "A shell, or any command, on a slice of its own; ends with it",
+                                        "tranche shell --gpus 10GB\n"
+                                        "tranche shell --gpus H100:0.5 --workdir . --idle 1h -- python3\n"
+                                        "tranche shell --volume weights:/w -- ls -l /w"});
   RunOptions& job = options->job;
-  command.add_option("--gpus", job.gpus, "H100:0.5, 10GB, ...; without it: no device")->type_name("GPUS");
-  command.add_option("--sku", job.sku, "A shape the operator defined, instead of --gpus")->type_name("NAME");
-  command.add_option("--cpus", job.cpus, "4, 4+ or 4..8")->type_name("COUNT");
-  command.add_option("--memory", job.memory, "32GB, 32+ or 16GB..64GB")->type_name("SIZE");
+  command.add_option("--gpus", job.gpus, "H100:0.5, 10GB, ...; without it: no device").type_name("GPUS");
+  command.add_option("--sku", job.sku, "A shape the operator defined, instead of --gpus").type_name("NAME");
+  command.add_option("--cpus", job.cpus, "4, 4+ or 4..8").type_name("COUNT");
+  command.add_option("--memory", job.memory, "32GB, 32+ or 16GB..64GB").type_name("SIZE");
   command.add_option("--time", options->time, "The longest it may last")
-      ->type_name("DURATION")
-      ->capture_default_str();
+      .type_name("DURATION")
+      .capture_default_str();
   command.add_option("--idle", options->idle, "Ends after so long without a key or any output; 0s: never")
-      ->type_name("DURATION")
-      ->capture_default_str();
+      .type_name("DURATION")
+      .capture_default_str();
   command.add_option("--workdir", job.workdir, "Directory to upload; the shell starts in a copy of it")
-      ->type_name("DIR");
+      .type_name("DIR");
   command.add_option("--volume", options->volumes, "NAME:/PATH or NAME:/PATH:ro; may be repeated")
-      ->type_name("VOLUME")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
+      .type_name("VOLUME")
+      .repeatable();
   command.add_option("--owner", options->owner, "For this party; else --subscriber, else yourself")
-      ->type_name("PARTY");
+      .type_name("PARTY");
   command.add_option("command", options->command, "Command and its arguments, after --; else a shell");
   command.callback([options, &program] { shell(program.session(), *options); });
 }

@@ -43,22 +43,22 @@ View view_of(const std::vector<TokenView>& tokens) {
           }};
 }
 
-void add_create(CLI::App& group, Program& program) {
+void add_create(const Command& group, Program& program) {
   struct Options {
     std::string party{}, label{}, scope = "admin", expires{};
   };
   const auto options = std::make_shared<Options>();
-  CLI::App& command = add_command(group,
-                                  {"create",
-                                   "Issue a token; its secret is shown once",
-                                   "tranche token create --label laptop --expires 30d\n"
-                                   "tranche token create --for acme/research/ci --scope jobs -o json"});
-  command.add_option("--for", options->party, "Whom it lets in; else yourself")->type_name("PARTY");
-  command.add_option("--label", options->label, "What it is for")->type_name("TEXT");
+  const Command& command = add_command(group,
+                                       {"create",
+                                        "Issue a token; its secret is shown once",
+                                        "tranche token create --label laptop --expires 30d\n"
+                                        "tranche token create --for acme/research/ci --scope jobs -o json"});
+  command.add_option("--for", options->party, "Whom it lets in; else yourself").type_name("PARTY");
+  command.add_option("--label", options->label, "What it is for").type_name("TEXT");
   command.add_option("--scope", options->scope, "read, jobs or admin: each includes those before it")
-      ->type_name("SCOPE");
+      .type_name("SCOPE");
   command.add_option("--expires", options->expires, "How long it works, such as 12h or 30d; else for ever")
-      ->type_name("DURATION");
+      .type_name("DURATION");
   command.callback([options, &program] {
     Session& session = program.session();
     wire::NewToken body{.party = options->party,
@@ -81,14 +81,15 @@ void add_create(CLI::App& group, Program& program) {
 
 }  // namespace
 
-void add_token_commands(CLI::App& root, Program& program) {
-  CLI::App& group =
+void add_token_commands(const Command& root, Program& program) {
+  const Command& group =
       add_group(root, {"token", "Secrets that let programs and people in", "tranche token list"});
   add_create(group, program);
 
   const auto party = std::make_shared<std::string>();
-  CLI::App& list = add_command(group, {"list", "List tokens", "tranche token list --of acme/research/ci"});
-  list.add_option("--of", *party, "Whose; else yours")->type_name("PARTY");
+  const Command& list =
+      add_command(group, {"list", "List tokens", "tranche token list --of acme/research/ci"});
+  list.add_option("--of", *party, "Whose; else yours").type_name("PARTY");
   list.callback([party, &program] {
     Session& session = program.session();
     const auto answer =
@@ -97,9 +98,9 @@ void add_token_commands(CLI::App& root, Program& program) {
   });
 
   const auto token = std::make_shared<std::string>();
-  CLI::App& revoke =
+  const Command& revoke =
       add_command(group, {"revoke", "End a token at once", "tranche token revoke tok_00002A -y"});
-  revoke.add_option("token", *token, "Id, as `token list` shows it")->required();
+  revoke.add_option("token", *token, "Id, as `token list` shows it").required();
   revoke.callback([token, &program] {
     Session& session = program.session();
     session.confirm("Revoke " + *token + "?");

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/text.hpp"
+#include "base/wall_clock.hpp"
 #include "cli/command.hpp"
 #include "cli/fleet_commands.hpp"
 #include "cli/human.hpp"
@@ -79,9 +80,8 @@ void show_live(Session& session, std::chrono::milliseconds every) {
       const auto answer = session.get<TopView>("/v1/top");
       body = top_text(answer.value);
     }
-    Screen::show("tranche top   " +
-                 local_time_text(std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now())) +
-                 (paused ? "   PAUSED" : "") + "   q quit, p pause\n" + body);
+    Screen::show("tranche top   " + local_time_text(wall_clock()) + (paused ? "   PAUSED" : "") +
+                 "   q quit, p pause\n" + body);
     const char key = Screen::key(every);
     if (key == 'q' || key == 'Q') return;
     if (key == 'p' || key == 'P') paused = !paused;
@@ -90,18 +90,18 @@ void show_live(Session& session, std::chrono::milliseconds every) {
 
 }  // namespace
 
-void add_top_command(CLI::App& root, Program& program) {
+void add_top_command(const Command& root, Program& program) {
   struct Options {
     bool once = false;
     std::string every = "2s";
   };
   const auto options = std::make_shared<Options>();
-  CLI::App& command = add_command(root,
-                                  {"top",
-                                   "Devices, what runs on them, and queues; live on a terminal",
-                                   "tranche top\ntranche top --once\ntranche top --once -o json"});
+  const Command& command = add_command(root,
+                                       {"top",
+                                        "Devices, what runs on them, and queues; live on a terminal",
+                                        "tranche top\ntranche top --once\ntranche top --once -o json"});
   command.add_flag("--once", options->once, "Show it once; also when the output is no terminal");
-  command.add_option("--every", options->every, "How often it is refreshed")->type_name("DURATION");
+  command.add_option("--every", options->every, "How often it is refreshed").type_name("DURATION");
   command.callback([options, &program] {
     Session& session = program.session();
     const auto every = parse_duration(options->every);

@@ -75,22 +75,22 @@ void say_receipt(Session& session, const VolumeView& volume) {
               bytes_text(receipt.bytes.count) + " in " + text(receipt.took) + "; " + receipt.method);
 }
 
-void add_create(CLI::App& group, Program& program) {
+void add_create(const Command& group, Program& program) {
   struct Options {
     std::string name{}, size{}, owner{}, node{};
   };
   const auto options = std::make_shared<Options>();
-  CLI::App& command = add_command(group,
-                                  {"create",
-                                   "Create a volume",
-                                   "tranche volume create weights --size 100GB\n"
-                                   "tranche volume create data --size 1TB --owner acme --node gpu-01"});
-  command.add_option("name", options->name, "What jobs call it")->required();
-  command.add_option("--size", options->size, "The most it may hold")->required()->type_name("SIZE");
+  const Command& command = add_command(group,
+                                       {"create",
+                                        "Create a volume",
+                                        "tranche volume create weights --size 100GB\n"
+                                        "tranche volume create data --size 1TB --owner acme --node gpu-01"});
+  command.add_option("name", options->name, "What jobs call it").required();
+  command.add_option("--size", options->size, "The most it may hold").required().type_name("SIZE");
   command.add_option("--owner", options->owner, "Tenant or part of one; else what you belong to")
-      ->type_name("PARTY");
+      .type_name("PARTY");
   command.add_option("--node", options->node, "Where it lives; else where the first job with it runs")
-      ->type_name("NODE");
+      .type_name("NODE");
   command.callback([options, &program] {
     Session& session = program.session();
     const auto size = parse_bytes(options->size);
@@ -106,9 +106,9 @@ void add_create(CLI::App& group, Program& program) {
   });
 }
 
-void add_list(CLI::App& group, Program& program) {
+void add_list(const Command& group, Program& program) {
   const auto all = std::make_shared<bool>(false);
-  CLI::App& command =
+  const Command& command =
       add_command(group, {"list", "List volumes", "tranche volume list\ntranche volume list --all -o json"});
   command.add_flag("--all", *all, "Also those that were wiped, with their receipts");
   command.callback([all, &program] {
@@ -126,22 +126,23 @@ void add_list(CLI::App& group, Program& program) {
   });
 }
 
-void add_show(CLI::App& group, Program& program) {
+void add_show(const Command& group, Program& program) {
   const auto name = std::make_shared<std::string>();
-  CLI::App& command = add_command(group, {"show", "Show one volume", "tranche volume show weights -o json"});
-  command.add_option("volume", *name, "Name, owner/name or id")->required();
+  const Command& command =
+      add_command(group, {"show", "Show one volume", "tranche volume show weights -o json"});
+  command.add_option("volume", *name, "Name, owner/name or id").required();
   command.callback(
       [name, &program] { print_one(program.session(), program.session().get<VolumeView>(path_of(*name))); });
 }
 
-void add_snapshot(CLI::App& group, Program& program) {
+void add_snapshot(const Command& group, Program& program) {
   const auto names = std::make_shared<std::pair<std::string, std::string>>();
-  CLI::App& command = add_command(group,
-                                  {"snapshot",
-                                   "Copy a volume that no job uses into a new one, on the same node",
-                                   "tranche volume snapshot weights weights-before"});
-  command.add_option("volume", names->first, "Name, owner/name or id")->required();
-  command.add_option("copy", names->second, "Name of the copy")->required();
+  const Command& command = add_command(group,
+                                       {"snapshot",
+                                        "Copy a volume that no job uses into a new one, on the same node",
+                                        "tranche volume snapshot weights weights-before"});
+  command.add_option("volume", names->first, "Name, owner/name or id").required();
+  command.add_option("copy", names->second, "Name of the copy").required();
   command.callback([names, &program] {
     Session& session = program.session();
     const auto made =
@@ -154,12 +155,12 @@ void add_snapshot(CLI::App& group, Program& program) {
   });
 }
 
-void add_remove(CLI::App& group, Program& program) {
+void add_remove(const Command& group, Program& program) {
   const auto name = std::make_shared<std::string>();
   const auto quick = std::make_shared<bool>(false);
-  CLI::App& command =
+  const Command& command =
       add_command(group, {"rm", "Wipe a volume, and show the receipt", "tranche volume rm weights -y"});
-  command.add_option("volume", *name, "Name, owner/name or id")->required();
+  command.add_option("volume", *name, "Name, owner/name or id").required();
   command.add_flag("--no-wait", *quick, "Do not wait for the wipe; `volume list --all` has the receipt");
   command.callback([name, quick, &program] {
     Session& session = program.session();
@@ -194,21 +195,21 @@ void attach(Session& session,
       session, {.job = std::move(job), .command = std::move(words)}, " has the volume at " + place));
 }
 
-void add_attach(CLI::App& group, Program& program) {
+void add_attach(const Command& group, Program& program) {
   struct Options {
     std::string volume{}, time = "1h";
     std::vector<std::string> command{};
   };
   const auto options = std::make_shared<Options>();
-  CLI::App& command = add_command(group,
-                                  {"attach",
-                                   "Run a command, or a shell, in a small job that has the volume",
-                                   "tranche volume attach weights\n"
-                                   "tranche volume attach weights:/w:ro -- ls -l /w\n"
-                                   "tar c models | tranche volume attach weights -- tar x -C /volume"});
+  const Command& command = add_command(group,
+                                       {"attach",
+                                        "Run a command, or a shell, in a small job that has the volume",
+                                        "tranche volume attach weights\n"
+                                        "tranche volume attach weights:/w:ro -- ls -l /w\n"
+                                        "tar c models | tranche volume attach weights -- tar x -C /volume"});
   command.add_option("volume", options->volume, "NAME, NAME:/PATH or NAME:/PATH:ro; else at /volume")
-      ->required();
-  command.add_option("--time", options->time, "The longest it may stay attached")->type_name("DURATION");
+      .required();
+  command.add_option("--time", options->time, "The longest it may stay attached").type_name("DURATION");
   command.add_option("command", options->command, "Command and its arguments, after --; else a shell");
   command.callback(
       [options, &program] { attach(program.session(), options->volume, options->command, options->time); });
@@ -216,8 +217,8 @@ void add_attach(CLI::App& group, Program& program) {
 
 }  // namespace
 
-void add_volume_commands(CLI::App& root, Program& program) {
-  CLI::App& group = add_group(root, {"volume", "Storage that outlives jobs", "tranche volume list"});
+void add_volume_commands(const Command& root, Program& program) {
+  const Command& group = add_group(root, {"volume", "Storage that outlives jobs", "tranche volume list"});
   add_create(group, program);
   add_list(group, program);
   add_show(group, program);

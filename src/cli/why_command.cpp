@@ -61,11 +61,11 @@ std::string text_of(const Why& why) {
 
 }  // namespace
 
-void add_why_command(CLI::App& root, Program& program) {
+void add_why_command(const Command& root, Program& program) {
   const auto job = std::make_shared<std::string>();
-  CLI::App& command =
+  const Command& command =
       add_command(root, {"why", "Why a job waits, and what would help", "tranche why job_00007K"});
-  command.add_option("job", *job, "Id, as `ps` shows it")->required();
+  command.add_option("job", *job, "Id, as `ps` shows it").required();
   command.callback([job, &program] {
     Session& session = program.session();
     const auto answer = session.get<Why>("/v1/jobs/" + path_segment(*job) + "/why");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "base/wall_clock.hpp"
 #include "gateway/gateway.hpp"
 #include "wire/codec.hpp"
 
@@ -17,10 +18,6 @@ constexpr auto kCountEvery = 5s;
 constexpr auto kDrainMost = 30s;
 constexpr auto kProbePatience = 1s;
 constexpr std::uint64_t kEnoughToJudge = 20;  // Requests, for a percentile to mean something.
-
-Instant wall() {
-  return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
-}
 
 bool concerns_services(const engine::Event& event) {
   return std::holds_alternative<engine::ServiceSet>(event) ||
@@ -233,7 +230,7 @@ void Gateway::steer(LiveService& service, Control& control) {
                                .is_late = notice_lateness(control, picture)};
   for (const Copy& copy : picture.copies)
     demand.ready += copy.ready && !copy.draining && !copy.facts.retiring ? 1U : 0U;
-  const std::uint32_t wanted = control.scaling.wanted(bounds, demand, wall());
+  const std::uint32_t wanted = control.scaling.wanted(bounds, demand, wall_clock());
   // Every version gets its part by weight, and one at least while there is anything.
   std::uint64_t weights = 0;
   for (const auto& version : picture.spec.versions) weights += version.weight;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/wall_clock.hpp"
+
 namespace tranche::gateway {
 namespace {
 
@@ -11,10 +13,6 @@ constexpr std::chrono::milliseconds kOpenFirst{500}, kOpenMost{30'000};
 constexpr std::size_t kCallersRemembered = 10'000;
 constexpr std::size_t kVersionsMost = 16;  // As a service file may have.
 constexpr std::chrono::seconds kRecent{5};
-
-Instant wall() {
-  return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
-}
 
 }  // namespace
 
@@ -153,7 +151,7 @@ LiveService::Entry LiveService::enter(PartyId caller, const Tried& tried, Grante
   std::optional<Pick> picked;
   {
     const std::lock_guard lock(mutex_);
-    last_request_ = wall();
+    last_request_ = wall_clock();
     if (closed_) return Entry::kFull;
     if (tried.count() == 0 && !allowed(caller)) return Entry::kTooFast;
     const auto mine = queues_.find(caller);

@@ -10,6 +10,7 @@
 #include <limits>
 #include <unistd.h>
 
+#include "base/wall_clock.hpp"
 #include "wire/partition_geometry.hpp"
 
 namespace tranche::gpu {
@@ -178,7 +179,7 @@ std::string machine_identity() {
 }
 
 Instant wall_time() {
-  return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+  return wall_clock();
 }
 
 }  // namespace tranche::gpu

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/wall_clock.hpp"
 #include "engine/state.hpp"
 #include "server/agent_link.hpp"
 #include "wire/codec.hpp"
@@ -271,8 +272,7 @@ void AgentHub::heard(const std::shared_ptr<AgentLink>& link, const wire::Heartbe
     facts_[link->node()].last = heartbeat;
     promised_[link->node()] = Clock::now();
   }
-  telemetry_.take(
-      link->node(), heartbeat, std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now()));
+  telemetry_.take(link->node(), heartbeat, wall_clock());
   link->send(wire::HeartbeatAnswer{.heartbeat_at = heartbeat.at, .lease = options_.lease});
 }
 
