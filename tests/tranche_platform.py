@@ -40,10 +40,19 @@ class Client:
             sent.setdefault("Authorization", f"Bearer {self.token}")
         if body is not None and not isinstance(body, (str, bytes)):
             body = json.dumps(body)
+        kept = self.connection is not None
+        try:
+            return self.exchange(method, path, body, sent)
+        except BrokenPipeError:  # It was closed while nobody called: nothing of this was read.
+            if not kept:
+                raise
+            return self.exchange(method, path, body, sent)
+
+    def exchange(self, method, path, body, headers):
         if self.connection is None:
             self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
-            self.connection.request(method, path, body, sent)
+            self.connection.request(method, path, body, headers)
             answer = self.connection.getresponse()
             return Answer(answer.status, answer.headers, answer.read().decode())
         except (http.client.HTTPException, OSError):
