@@ -29,7 +29,7 @@ class HandOvers {
   std::uint64_t run(int count) {
     pass();
     while (handed_over_ < count) {
-      while (waiting_ < 2) {  // They take turns: no tenant follows upon itself.
+      while (waiting_ < 2) {  // They take turns.
         engine_.submit(users_[turn_++ % users_.size()], engine::gpus(1));
         ++waiting_;
         pass();
@@ -53,9 +53,11 @@ class HandOvers {
   }
   // The tenant's own program, while its lease runs.
   void act(LeaseId lease) {
-    if (last_ != LeaseId{}) {
+    // A tenant that follows upon itself finds what is its own.
+    const auto& leases = engine_.state.leases;
+    if (last_ != LeaseId{} && leases.at(last_).tenant != leases.at(lease).tenant) {
       found_ += memory_.find(agent::canary_of(last_));
-      if (!engine_.state.leases.at(last_).scrubbed) ++unproven_;
+      if (!leases.at(last_).scrubbed) ++unproven_;
       ++handed_over_;
     }
     memory_.fill(agent::canary_of(lease));
