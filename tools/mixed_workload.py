@@ -11,49 +11,15 @@ its output; change it and every published figure of it has to be taken again.
 """
 import argparse
 import csv
-import datetime
-import gzip
 import math
 import pathlib
 import random
 import sys
 
-DAY = 86400
+from public_traces import DAY, REPLICA_SECONDS, REPLICAS, openb_jobs, rate_curve
+
 TENANTS = {"atlas": 0, "borealis": 8 * 3600, "cirrus": 16 * 3600}  # Their day begins at another hour of the clock.
 PARTS = {"inference": 0.4, "finetune": 0.3, "render": 0.2, "video": 0.1}
-REPLICA_SECONDS = 900
-# A replica by what `tranche size` gives for 7B and 13B at fp16, 4k context, 8 users; the share is what serving keeps busy.
-REPLICAS = {"conv": (200, 18.0), "code": (350, 33.0)}
-
-
-def rows_of(path):
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        yield from csv.DictReader(file)
-
-
-def rate_curve(traces, name):
-    """Tokens by 1/96 of the trace's hour, so that the hour's own ups and downs become those of a day."""
-    stamps, tokens = [], []
-    for row in rows_of(traces / "azure" / f"AzureLLMInferenceTrace_{name}.csv.gz"):
-        stamps.append(datetime.datetime.fromisoformat(row["TIMESTAMP"][:26]).timestamp())
-        tokens.append(int(row["ContextTokens"]) + int(row["GeneratedTokens"]))
-    first, last = min(stamps), max(stamps)
-    slots = [0] * (DAY // REPLICA_SECONDS)
-    for stamp, count in zip(stamps, tokens):
-        slots[min(int((stamp - first) / (last - first) * len(slots)), len(slots) - 1)] += count
-    mean = sum(slots) / len(slots)
-    return [slot / mean for slot in slots]
-
-
-def openb_jobs(traces):
-    """(devices, milli, seconds) of every job of the trace that used a device."""
-    out = []
-    for row in rows_of(traces / "openb" / "openb_pod_list_default.csv.gz"):
-        if int(row["num_gpu"]) == 0 or not row["scheduled_time"] or not row["deletion_time"]:
-            continue
-        seconds = float(row["deletion_time"]) - float(row["scheduled_time"])
-        out.append((int(row["num_gpu"]), int(row["gpu_milli"]), int(min(max(seconds, 300), 4 * 3600))))
-    return out
 
 
 def inference(curves, amount):
@@ -121,7 +87,7 @@ def main():
     work = given.load * given.devices * 1000 * DAY
     curves = {name: rate_curve(given.traces, name) for name in REPLICAS}
     jobs = inference(curves, work * PARTS["inference"])
-    jobs += finetune(openb_jobs(given.traces), work * PARTS["finetune"], rng)
+    jobs += finetune(openb_jobs(given.traces, 300), work * PARTS["finetune"], rng)
     jobs += render(work * PARTS["render"], rng)
     jobs += video(curves["conv"], work * PARTS["video"], rng)
     jobs.sort()

@@ -11,36 +11,12 @@ handed in at any time. Inference has priority 75, fine-tuning 50. TRACES is a fo
 """
 import argparse
 import csv
-import datetime
-import gzip
 import math
 import pathlib
 import random
 import sys
 
-DAY = 86400
-REPLICA_SECONDS = 900
-# A replica by what `tranche size` gives for 7B and 13B at fp16, 4k context, 8 users; the share is what serving keeps busy.
-REPLICAS = {"conv": (200, 18.0), "code": (350, 33.0)}
-
-
-def rows_of(path):
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        yield from csv.DictReader(file)
-
-
-def rate_curve(traces, name):
-    """Tokens in each of 96 parts of the trace's hour, over their mean."""
-    stamps, tokens = [], []
-    for row in rows_of(traces / "azure" / f"AzureLLMInferenceTrace_{name}.csv.gz"):
-        stamps.append(datetime.datetime.fromisoformat(row["TIMESTAMP"][:26]).timestamp())
-        tokens.append(int(row["ContextTokens"]) + int(row["GeneratedTokens"]))
-    first, last = min(stamps), max(stamps)
-    slots = [0] * (DAY // REPLICA_SECONDS)
-    for stamp, count in zip(stamps, tokens):
-        slots[min(int((stamp - first) / (last - first) * len(slots)), len(slots) - 1)] += count
-    mean = sum(slots) / len(slots)
-    return [slot / mean for slot in slots]
+from public_traces import DAY, REPLICA_SECONDS, REPLICAS, openb_jobs, rate_curve
 
 
 def inference(curves, amount, day, rng):
@@ -59,13 +35,7 @@ def inference(curves, amount, day, rng):
     return jobs
 
 
-def finetune(traces, amount, day, rng):
-    shapes = []
-    for row in rows_of(traces / "openb" / "openb_pod_list_default.csv.gz"):
-        if int(row["num_gpu"]) == 0 or not row["scheduled_time"] or not row["deletion_time"]:
-            continue
-        seconds = float(row["deletion_time"]) - float(row["scheduled_time"])
-        shapes.append((int(row["num_gpu"]), int(row["gpu_milli"]), int(min(max(seconds, 1800), 4 * 3600))))
+def finetune(shapes, amount, day, rng):
     jobs = []
     while amount > 0:
         devices, milli, seconds = rng.choice(shapes)
@@ -85,10 +55,11 @@ def main():
     rng = random.Random(given.seed)
     work = given.load * given.devices * 1000 * DAY
     curves = {name: rate_curve(given.traces, name) for name in REPLICAS}
+    shapes = openb_jobs(given.traces, 1800)
     jobs = []
     for day in range(given.days):
         jobs += inference(curves, work / 2, day, rng)
-        jobs += finetune(given.traces, work / 2, day, rng)
+        jobs += finetune(shapes, work / 2, day, rng)
     jobs.sort()
     out = csv.writer(sys.stdout, lineterminator="\n")
     out.writerow(["submit", "duration", "tenant", "kind", "gpus", "milli", "vram_gb", "priority"])

@@ -14,16 +14,13 @@
 #include <unistd.h>
 
 #include "agent/files.hpp"
+#include "agent/system_failure.hpp"
 
 namespace tranche::agent {
 namespace {
 
 constexpr std::string_view kWhiteout = ".wh.";        // Before a name: what is below it is gone.
 constexpr std::string_view kOpaque = ".wh..wh..opq";  // In a folder: all that was in it is gone.
-
-[[noreturn]] void fail(const std::string& what) {
-  throw std::runtime_error(what + ": " + std::strerror(errno));
-}
 
 std::string through(int folder, const std::string& name) {
   return "/proc/self/fd/" + std::to_string(folder) + "/" + name;

@@ -13,6 +13,7 @@
 
 #include "agent/files.hpp"
 #include "agent/host_time.hpp"
+#include "agent/system_failure.hpp"
 
 namespace tranche::agent {
 namespace {
@@ -23,10 +24,6 @@ struct Tally {
   std::uint64_t files = 0;
   std::uint64_t bytes = 0;
 };
-
-[[noreturn]] void fail(const std::string& what) {
-  throw std::runtime_error(what + ": " + std::strerror(errno));
-}
 
 // Zeros over all of its bytes, and on the disk before its name goes.
 void overwrite(int parent, const char* name, Tally& tally) {

@@ -22,13 +22,10 @@
 #include "agent/sandbox_rights.hpp"
 #include "agent/sandbox_root.hpp"
 #include "agent/seccomp_filter.hpp"
+#include "agent/system_failure.hpp"
 
 namespace tranche::agent {
 namespace {
-
-[[noreturn]] void fail(const std::string& what) {
-  throw std::runtime_error(what + ": " + std::strerror(errno));
-}
 
 void put(int folder, const char* name, const std::string& value) {
   const Descriptor file(::openat(folder, name, O_WRONLY | O_CLOEXEC));

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/descriptor.hpp"
+#include "agent/system_failure.hpp"
 #include "agent/system_view.hpp"
 
 namespace tranche::agent {
@@ -21,10 +22,6 @@ namespace {
 
 constexpr const char* kPlace = "/tmp";  // Of the new root, until it is the root. Covered in our view alone.
 constexpr const char* kSharedMemory = "mode=1777,size=1073741824";
-
-[[noreturn]] void fail(const std::string& what) {
-  throw std::runtime_error(what + ": " + std::strerror(errno));
-}
 
 void set_flags(int mount, std::uint64_t flags, unsigned depth) {
   mount_attr wanted{};

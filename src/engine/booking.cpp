@@ -8,6 +8,7 @@
 #include "engine/booking_limits.hpp"
 #include "engine/decide.hpp"
 #include "engine/market_claims.hpp"
+#include "engine/refusals.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -16,13 +17,6 @@ constexpr std::size_t kWindowsMax = 1000;
 constexpr Duration kShortest = std::chrono::minutes(5);
 constexpr Duration kLongest = std::chrono::hours(24 * 366);
 constexpr Duration kLate = std::chrono::minutes(1);  // A window may begin "now".
-
-Refusal invalid(std::string rule, std::string message, std::string fix) {
-  return {.reason = Reason::kInvalid,
-          .rule = std::move(rule),
-          .message = std::move(message),
-          .fix = std::move(fix)};
-}
 
 std::optional<Refusal> windows_problem(const std::vector<TimeSpan>& windows, Instant now) {
   if (windows.empty()) return invalid("windows", "there is no window to book", "give --from and --for");

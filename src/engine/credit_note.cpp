@@ -5,6 +5,7 @@
 #include "engine/cost.hpp"
 #include "engine/decide.hpp"
 #include "engine/lease_meter.hpp"
+#include "engine/refusals.hpp"
 #include "engine/spend.hpp"
 
 namespace tranche::engine {
@@ -12,13 +13,6 @@ namespace {
 
 constexpr std::size_t kReasonMost = 500;
 constexpr std::int64_t kCent = 10'000;
-
-Refusal invalid(std::string rule, std::string message, std::string fix) {
-  return {.reason = Reason::kInvalid,
-          .rule = std::move(rule),
-          .message = std::move(message),
-          .fix = std::move(fix)};
-}
 
 // What one note must not be above: of the whole invoice, or of one line of it.
 std::optional<Refusal> above(

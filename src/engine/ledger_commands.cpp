@@ -4,19 +4,13 @@
 #include <array>
 
 #include "engine/decide.hpp"
+#include "engine/refusals.hpp"
 #include "engine/spend.hpp"
 
 namespace tranche::engine {
 namespace {
 
 constexpr std::size_t kLegsMax = 64;
-
-Refusal invalid(std::string rule, std::string message, std::string fix) {
-  return {.reason = Reason::kInvalid,
-          .rule = std::move(rule),
-          .message = std::move(message),
-          .fix = std::move(fix)};
-}
 
 Refusal refusal_of(LedgerFault fault) {
   switch (fault) {

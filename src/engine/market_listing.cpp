@@ -6,19 +6,13 @@
 #include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
 #include "engine/offer.hpp"
+#include "engine/refusals.hpp"
 
 namespace tranche::engine {
 namespace {
 
 constexpr std::uint32_t kSlotsMost = 96 * 366;
 constexpr std::size_t kAudienceMost = 256;
-
-Refusal invalid(std::string rule, std::string message, std::string fix) {
-  return {.reason = Reason::kInvalid,
-          .rule = std::move(rule),
-          .message = std::move(message),
-          .fix = std::move(fix)};
-}
 
 // Why a part of a contract cannot be offered again. Other pieces made of the contract count against it.
 std::optional<Refusal> resale_problem(const State& state, const ListCapacity& c) {

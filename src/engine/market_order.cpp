@@ -9,6 +9,7 @@
 #include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
 #include "engine/offer.hpp"
+#include "engine/refusals.hpp"
 #include "engine/spend.hpp"
 
 namespace tranche::engine {
@@ -17,13 +18,6 @@ namespace {
 constexpr std::uint32_t kQuantityMost = 10'000'000;
 constexpr std::int64_t kPriceMost = 1'000'000'000;
 constexpr std::size_t kTradesKept = 1000;
-
-Refusal invalid(std::string rule, std::string message, std::string fix) {
-  return {.reason = Reason::kInvalid,
-          .rule = std::move(rule),
-          .message = std::move(message),
-          .fix = std::move(fix)};
-}
 
 std::string hourly(std::int64_t price) {
   std::string out;

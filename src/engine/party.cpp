@@ -5,19 +5,13 @@
 
 #include "base/check.hpp"
 #include "engine/decide.hpp"
+#include "engine/refusals.hpp"
 
 namespace tranche::engine {
 namespace {
 
 constexpr std::size_t kNameMax = 63;
 constexpr int kDepthMax = 12;  // Admission walks the tree for every job.
-
-Refusal invalid(std::string rule, std::string message, std::string fix) {
-  return {.reason = Reason::kInvalid,
-          .rule = std::move(rule),
-          .message = std::move(message),
-          .fix = std::move(fix)};
-}
 
 bool is_name(std::string_view name) {
   if (name.empty() || name.size() > kNameMax || name == "platform") return false;

@@ -5,19 +5,13 @@
 
 #include "base/text.hpp"
 #include "engine/decide.hpp"
+#include "engine/refusals.hpp"
 
 namespace tranche::engine {
 namespace {
 
 constexpr std::size_t kWindowsMost = 1000;
 constexpr std::size_t kMissesKept = 10;
-
-Refusal invalid(std::string rule, std::string message, std::string fix) {
-  return {.reason = Reason::kInvalid,
-          .rule = std::move(rule),
-          .message = std::move(message),
-          .fix = std::move(fix)};
-}
 
 std::optional<Refusal> windows_problem(const std::vector<TimeSpan>& windows) {
   if (windows.empty() || windows.size() > kWindowsMost)

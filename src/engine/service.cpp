@@ -5,19 +5,13 @@
 
 #include "engine/admission.hpp"
 #include "engine/decide.hpp"
+#include "engine/refusals.hpp"
 
 namespace tranche::engine {
 namespace {
 
 constexpr std::size_t kVersionsMax = 16;
 constexpr std::uint32_t kReplicasMax = 1000;
-
-Refusal invalid(std::string rule, std::string message, std::string fix) {
-  return {.reason = Reason::kInvalid,
-          .rule = std::move(rule),
-          .message = std::move(message),
-          .fix = std::move(fix)};
-}
 
 const Service* find_service(const State& state, const ServiceKey& key) {
   const auto found = state.work.services.find(key);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/decide.hpp"
+#include "engine/refusals.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -15,13 +16,6 @@ bool is_volume_name(std::string_view name) {
   const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
   return !name.empty() && name.size() <= kNameMax && plain(name.front()) && !name.starts_with("vol_") &&
          std::all_of(name.begin(), name.end(), [&](char c) { return plain(c) || c == '-' || c == '_'; });
-}
-
-Refusal invalid(std::string rule, std::string message, std::string fix) {
-  return {.reason = Reason::kInvalid,
-          .rule = std::move(rule),
-          .message = std::move(message),
-          .fix = std::move(fix)};
 }
 
 Refusal conflict(std::string rule, std::string message, std::string fix) {
