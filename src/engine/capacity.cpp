@@ -192,6 +192,8 @@ void Capacity::refresh_device(const State& state, const Device& device) {
   if (takes_work(device.state) && (probation || device.record.dedicated_only))
     restricted_[device.id] = {probation, device.record.dedicated_only};
   if (device.state != DeviceState::kScrubbing) promising_.erase(device.record.left_by);
+  scrubbing_.erase(device.id);
+  if (device.state == DeviceState::kScrubbing) scrubbing_.insert(device.id);
   kept_.erase(device.id);
   if (takes_work(device.state) && device.record.kept_for != PartyId{}) kept_.insert(device.id);
   changed();
@@ -206,6 +208,13 @@ void Capacity::block_restricted(bool preemptible, bool shares, std::vector<Devic
     placer_.set_blocked(index, position, true);
     blocked.push_back(id);
   }
+}
+
+std::vector<DeviceId> Capacity::between_tenants(const State& state) const {
+  std::vector<DeviceId> devices(kept_.begin(), kept_.end());
+  for (const DeviceId id : scrubbing_)
+    if (state.devices.at(id).record.left_by != LeaseId{}) devices.push_back(id);
+  return devices;
 }
 
 std::vector<DeviceId> Capacity::open_kept(const State& state, PartyId tenant, const policy::Shape& shape) {

@@ -90,6 +90,8 @@ class Capacity {
   void unblock(const std::vector<DeviceId>& blocked);
   // Devices that were left by a tenant and not wiped, because his next job waits.
   [[nodiscard]] const std::set<DeviceId>& kept() const { return kept_; }
+  // Those, and the ones that are being wiped after a tenant: soon free for everybody.
+  [[nodiscard]] std::vector<DeviceId> between_tenants(const State&) const;
   // Opens those of a tenant for one choice of whole devices; bar() closes them again.
   [[nodiscard]] std::vector<DeviceId> open_kept(const State&, PartyId tenant, const policy::Shape& shape);
 
@@ -164,6 +166,7 @@ class Capacity {
   std::set<LeaseId> preemptible_;  // Live, and may be stopped for work of higher priority.
   std::map<DeviceId, std::pair<bool, bool>> restricted_;  // On probation; never shared.
   std::set<DeviceId> kept_;
+  std::set<DeviceId> scrubbing_;
   std::map<PartyId, std::int64_t> running_milli_;
   std::map<WaitingKey, std::set<JobId>> waiting_;
   std::map<JobId, WaitingKey> where_waiting_;

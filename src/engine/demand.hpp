@@ -3,7 +3,6 @@
 // What was asked for, by whom and when, and what is to be expected of the hours to come.
 //
 // A memo like Capacity: it follows from the leases that the state keeps, and is outside its hash.
-#include <array>
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -50,31 +49,5 @@ class Demand {
 };
 
 [[nodiscard]] Instant hour_start(Instant at);
-
-// Whether work may start now without taking what is expected to be wanted by work that goes first. Of one
-// pass.
-class Preparation {
- public:
-  Preparation(const State& state, Instant now);
-  [[nodiscard]] bool on() const;
-  [[nodiscard]] bool leaves_room(const Job&);
-  void started(const Job&);
-  [[nodiscard]] Instant look_again() const;  // The next hour is judged anew.
-
- private:
-  static constexpr std::size_t kHours = 12;
-  struct Hours {
-    std::array<std::int64_t, kHours>
-        room{};  // For work of the priority and below, that would still be there.
-  };
-  [[nodiscard]] Hours& hours_of(std::uint8_t priority);
-  [[nodiscard]] Instant stays_until(const Job&, Instant since) const;
-  [[nodiscard]] std::size_t hours_until(Instant until) const;
-  void take(Hours& hours, std::int64_t milli, Instant until) const;
-
-  const State& state_;
-  Instant now_;
-  std::map<std::uint8_t, Hours> by_priority_;
-};
 
 }  // namespace tranche::engine

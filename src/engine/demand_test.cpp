@@ -106,6 +106,18 @@ TEST_CASE("demand: room is kept from long work that goes after it, and from nobo
   CHECK(desk.state.jobs.at(waits).state == JobState::kStarting);
 }
 
+TEST_CASE("demand: nothing is held back while more waits than could be made up for in a day") {
+  Desk desk(100);
+  desk.clock = desk.midnight + 24h + 9h + 30min;
+  const JobId first = desk.submit(desk.ana, Desk::whole(25, 2h));
+  desk.schedule();
+  REQUIRE(desk.state.jobs.at(first).state == JobState::kPending);
+  // Four devices for a day, less what is expected, are not 96 device-hours; half of that is the bound.
+  for (int i = 0; i < 24; ++i) desk.submit(desk.ana, Desk::whole(25, 2h));
+  desk.schedule();
+  CHECK(desk.state.jobs.at(first).state == JobState::kStarting);
+}
+
 TEST_CASE("demand: nothing is kept unless the operator says so, nor from a guarantee") {
   Desk off(0);
   off.clock = off.midnight + 24h + 9h + 30min;

@@ -2,9 +2,9 @@
 #include "engine/preempt.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "engine/attempt.hpp"
-#include "policy/reclaim.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -26,9 +26,7 @@ bool is_borrowed(const State& state, const Lease& lease) {
 
 bool may_stop(const State& state, Instant now, const Claimant& claimant, const Lease& lease) {
   const Job* job = state.job(lease.job);
-  if (job == nullptr || !lease.live() || lease.revoked) return false;
-  if (lease.booking != ClaimId{}) return false;  // Its place was booked.
-  if (job->attempts > 1 && now - lease.granted < kMinimumRun) return false;
+  if (job == nullptr || !may_be_interrupted(*job, lease, now)) return false;
   const bool yields = job->ask.preemptible && job->ask.priority < claimant.priority;
   const bool lent = claimant.entitled && lease.tenant != claimant.tenant && is_borrowed(state, lease);
   return yields || lent;
@@ -84,41 +82,68 @@ std::optional<std::vector<Candidate>> make_room(const State& state,
   return chosen;
 }
 
+std::vector<Candidate> candidates_in(
+    const State& state, Instant now, NodeId node, policy::NodeIndex index, const MayStop& may_stop) {
+  const Capacity& capacity = *state.index.capacity;
+  std::vector<Candidate> candidates;
+  for (const LeaseId id : capacity.leases_on(node)) {
+    const Lease& lease = state.leases.at(id);
+    if (capacity.placement_of(lease).node == index && may_stop(lease))
+      candidates.push_back({harm(state, now, lease), id});
+  }
+  std::sort(candidates.begin(), candidates.end());
+  return candidates;
+}
+
 }  // namespace
+
+bool may_be_interrupted(const Job& job, const Lease& lease, Instant now) {
+  if (!lease.live() || lease.revoked || lease.booking != ClaimId{}) return false;
+  return job.attempts <= 1 || now - lease.granted >= kMinimumRun;
+}
+
+std::vector<Victims> ways_to_make_room(const State& state,
+                                       Instant now,
+                                       const policy::Shape& shape,
+                                       const MayStop& may_stop,
+                                       std::size_t at_most) {
+  const Capacity& capacity = *state.index.capacity;
+  std::vector<Victims> ways;
+  for (const auto& [id, node] : state.nodes) {
+    if (!takes_work(node)) continue;
+    for (const policy::NodeIndex index : capacity.groups_of(id)) {
+      if (!capacity.fleet().type_allows(capacity.fleet().spec(index), shape)) continue;
+      const auto candidates = candidates_in(state, now, id, index, may_stop);
+      if (candidates.empty()) continue;
+      const auto chosen = make_room(state, index, shape, candidates);
+      if (!chosen || chosen->empty() || chosen->size() > at_most) continue;
+      Victims& way = ways.emplace_back(Victims{.node = id});
+      for (const Candidate& one : *chosen) {
+        way.harm += one.harm;
+        way.victims.push_back(one.lease);
+      }
+    }
+  }
+  std::stable_sort(
+      ways.begin(), ways.end(), [](const Victims& a, const Victims& b) { return a.harm < b.harm; });
+  return ways;
+}
 
 std::optional<Victims> cheapest_victims(const State& state,
                                         Instant now,
                                         const Claimant& claimant,
                                         const policy::Shape& shape) {
-  const Capacity& capacity = *state.index.capacity;
-  if (!claimant.entitled && !capacity.runs_preemptible()) return std::nullopt;
-  std::optional<Victims> best;
-  policy::Harm least = policy::kSpared;
-  for (const auto& [id, node] : state.nodes) {
-    if (!takes_work(node)) continue;
-    for (const policy::NodeIndex index : capacity.groups_of(id)) {
-      if (!capacity.fleet().type_allows(capacity.fleet().spec(index), shape)) continue;
-      std::vector<Candidate> candidates;
-      for (const LeaseId lease_id : capacity.leases_on(id)) {
-        const Lease& lease = state.leases.at(lease_id);
-        if (capacity.placement_of(lease).node == index && may_stop(state, now, claimant, lease))
-          candidates.push_back({harm(state, now, lease), lease_id});
-      }
-      if (candidates.empty()) continue;
-      std::sort(candidates.begin(), candidates.end());
-      const auto chosen = make_room(state, index, shape, candidates);
-      if (!chosen || chosen->empty()) continue;
-      policy::Harm sum = 0;
-      for (const Candidate& one : *chosen) sum += one.harm;
-      if (sum >= least) continue;
-      least = sum;
-      best = Victims{.node = id,
-                     .why = claimant.entitled ? "its capacity was lent and its owner asked for it back"
-                                              : "work of higher priority needs its place"};
-      for (const Candidate& one : *chosen) best->victims.push_back(one.lease);
-    }
-  }
-  return best;
+  if (!claimant.entitled && !state.index.capacity->runs_preemptible()) return std::nullopt;
+  auto ways = ways_to_make_room(
+      state,
+      now,
+      shape,
+      [&](const Lease& lease) { return may_stop(state, now, claimant, lease); },
+      std::numeric_limits<std::size_t>::max());
+  if (ways.empty()) return std::nullopt;
+  ways.front().why = claimant.entitled ? "its capacity was lent and its owner asked for it back"
+                                       : "work of higher priority needs its place";
+  return std::move(ways.front());
 }
 
 LeaseRevoked revocation_for(const State& state,

@@ -2,12 +2,14 @@
 #pragma once
 // Who gives way, when somebody has the right to what they hold: the least harm.
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/event.hpp"
 #include "engine/state.hpp"
+#include "policy/reclaim.hpp"
 
 namespace tranche::engine {
 
@@ -21,8 +23,17 @@ struct Claimant {
 struct Victims {
   NodeId node{};
   std::vector<LeaseId> victims{};
+  policy::Harm harm = 0;
   std::string why{};
 };
+
+// Whether a lease may be ended early at all: it runs, was not booked, and its job was not stopped lately.
+[[nodiscard]] bool may_be_interrupted(const Job&, const Lease&, Instant now);
+
+// How room could be made for the shape, node by node, least harm first; `at_most` leases on any of them.
+using MayStop = std::function<bool(const Lease&)>;
+[[nodiscard]] std::vector<Victims> ways_to_make_room(
+    const State&, Instant now, const policy::Shape&, const MayStop&, std::size_t at_most);
 
 // The cheapest node to make room on; nothing when nobody may be asked to leave.
 [[nodiscard]] std::optional<Victims> cheapest_victims(const State&,

@@ -5,9 +5,13 @@
 #include <queue>
 
 #include "engine/decide.hpp"
+#include "engine/fabric.hpp"
 #include "engine/handover.hpp"
 #include "engine/lease_meter.hpp"
+#include "engine/moves.hpp"
 #include "engine/preempt.hpp"
+#include "engine/preparation.hpp"
+#include "engine/reservation.hpp"
 #include "engine/slots.hpp"
 #include "engine/start_window.hpp"
 
@@ -56,6 +60,7 @@ class Pass {
       turns_.pop();
       offer(turn);
     }
+    if (blocked_) make_room_by_moves();
     const bool more = decisions_ >= kDecisionsMax;
     undo();
     capacity_.passed(envelope_.at);
@@ -207,7 +212,9 @@ class Pass {
       tried_.insert(turn.key.kind);
       reclaim(job, tenant, shape);
     }
-    if (!reserved_) reserve(job, shape);
+    if (!reserved_) reserved_ = reservation_for(state_, capacity_, envelope_.at, job, shape);
+    if (!blocked_ && job.ask.nodes <= 1 && job.ask.volumes.empty() && !promised_.contains(job.id))
+      blocked_ = turn;
   }
 
   // On what is free for everybody, and on what the same tenant has just left.
@@ -221,9 +228,21 @@ class Pass {
     return started;
   }
 
-  // All members of the gang, or none.
-  bool start_all(const Job& job, PartyId tenant, const policy::Shape& shape) {
-    const std::uint32_t members = std::max(job.ask.nodes, 1U);
+  // A gang stays on one fabric where one has room for all of it.
+  std::vector<Place> take_places(const Job& job, const policy::Shape& shape, std::uint32_t members) {
+    std::vector<Place> anywhere = take_all(job, shape, members);
+    if (anywhere.empty() || members == 1) return anywhere;
+    for (const Place& place : anywhere) capacity_.release(shape, place);
+    for (auto& outside : outside_of_fabrics(state_)) {
+      outside_ = std::move(outside);
+      auto together = take_all(job, shape, members);
+      outside_.clear();
+      if (!together.empty()) return together;
+    }
+    return take_all(job, shape, members);
+  }
+
+  std::vector<Place> take_all(const Job& job, const policy::Shape& shape, std::uint32_t members) {
     std::vector<Place> places;
     for (std::uint32_t rank = 0; rank < members; ++rank) {
       auto place = choose(job, shape);
@@ -231,10 +250,16 @@ class Pass {
       capacity_.take(shape, *place);
       places.push_back(std::move(*place));
     }
-    if (places.size() < members) {
-      for (const Place& place : places) capacity_.release(shape, place);
-      return false;
-    }
+    if (places.size() == members) return places;
+    for (const Place& place : places) capacity_.release(shape, place);
+    return {};
+  }
+
+  // All members of the gang, or none.
+  bool start_all(const Job& job, PartyId tenant, const policy::Shape& shape) {
+    const std::uint32_t members = std::max(job.ask.nodes, 1U);
+    std::vector<Place> places = take_places(job, shape, members);
+    if (places.empty()) return false;
     const std::size_t before = events_.size();
     const std::uint64_t leases_before = leases_;
     for (std::uint32_t rank = 0; rank < members; ++rank) grant(job, tenant, rank, places[rank]);
@@ -257,7 +282,7 @@ class Pass {
 
   // Nodes kept for others are closed to this job while it looks.
   std::optional<Place> choose(const Job& job, const policy::Shape& shape) {
-    std::set<NodeId> closed;
+    std::set<NodeId> closed = outside_;
     for (const auto& [owner, nodes] : promised_)
       if (owner != job.id) closed.insert(nodes.begin(), nodes.end());
     const bool ends_in_time =
@@ -324,98 +349,44 @@ class Pass {
                             .tenant = tenant,
                             .priority = job.ask.priority,
                             .entitled = within_guarantee(state_, tenant, already + job.ask.gpu_milli())};
-    const auto plan = cheapest_victims(state_, envelope_.at, claimant, shape);
-    if (!plan) return;
-    ++reclaims_;
-    for (const LeaseId id : plan->victims) {
+    if (const auto plan = cheapest_victims(state_, envelope_.at, claimant, shape)) {
+      ++reclaims_;
+      make_way(claimant, *plan);
+    }
+  }
+
+  // The first that must wait gets its place from work that can go on elsewhere. After all others had their
+  // turn, so that a move takes only what nobody else could use.
+  void make_room_by_moves() {
+    const Job& job = state_.jobs.at(blocked_->job);
+    const auto shape = capacity_.shape_of(job.ask, trust_group(state_, blocked_->key.tenant));
+    if (!shape || shape->devices == 0 || promised_.contains(job.id)) return;
+    barred_ = barred_devices(state_, envelope_.at, job, *shape, placed_);
+    for (Barred& one : barred_) capacity_.bar(state_, one);
+    const Claimant claimant{.job = job.id, .tenant = blocked_->key.tenant, .priority = job.ask.priority};
+    if (const auto plan = cheapest_moves(state_, capacity_, envelope_.at, claimant, *shape))
+      make_way(claimant, *plan);
+    for (const Barred& one : barred_) capacity_.unbar(state_, one);
+  }
+
+  void make_way(const Claimant& claimant, const Victims& plan) {
+    for (const LeaseId id : plan.victims) {
       const Lease& lease = state_.leases.at(id);
       const Job& victim = state_.jobs.at(lease.job);
       for (const LeaseId member : victim.leases) {
         const Lease& other = state_.leases.at(member);
         if (other.live() && !other.revoked)
-          events_.push_back(revocation_for(state_, other, claimant, plan->why));
+          events_.push_back(revocation_for(state_, other, claimant, plan.why));
       }
     }
-    promised_[job.id].insert(plan->node);
-    decisions_ += static_cast<int>(plan->victims.size());
-  }
-
-  // The first that must wait is promised a node, or one for each member of a gang: others use them only if
-  // they are gone by then.
-  void reserve(const Job& job, const policy::Shape& shape) {
-    const std::vector<DeviceId> between = between_tenants();
-    capacity_.unblock(between);
-    reserve_among(job, shape, !between.empty());
-    for (const DeviceId device : between) capacity_.bar(state_, device, false);
-  }
-  void reserve_among(const Job& job, const policy::Shape& shape, bool some_change_hands) {
-    const std::size_t members = std::max(job.ask.nodes, 1U);
-    std::set<NodeId> elsewhere;
-    close_elsewhere(state_, job, elsewhere);
-    std::vector<std::pair<Instant, NodeId>> soonest;
-    for (const auto& [id, node] : state_.nodes) {
-      if (!takes_work(node) || elsewhere.contains(id)) continue;
-      const bool now = (members > 1 || some_change_hands) && fits_now(node, shape);
-      const auto at = now ? envelope_.at : free_at(node, shape);
-      if (at && *at < kFarFuture) soonest.emplace_back(*at, id);
-    }
-    if (soonest.size() < members) return;
-    const auto last = soonest.begin() + static_cast<std::ptrdiff_t>(members);
-    std::partial_sort(soonest.begin(), last, soonest.end());
-    reserved_ = Reservation{.job = job.id, .at = std::prev(last)->first};
-    for (auto one = soonest.begin(); one != last; ++one) reserved_->nodes.insert(one->second);
-  }
-
-  // Devices that are kept for their last tenant or are being wiped: free by the time that a promise is about.
-  [[nodiscard]] std::vector<DeviceId> between_tenants() const {
-    std::vector<DeviceId> devices(capacity_.kept().begin(), capacity_.kept().end());
-    for (const auto& [id, device] : state_.devices)
-      if (device.state == DeviceState::kScrubbing && device.record.left_by != LeaseId{})
-        devices.push_back(id);
-    return devices;
-  }
-
-  [[nodiscard]] bool fits_now(const Node& node, const policy::Shape& shape) const {
-    const auto& groups = capacity_.groups_of(node.id);
-    return std::any_of(groups.begin(), groups.end(), [&](policy::NodeIndex index) {
-      return capacity_.fleet().fits(index, shape);
-    });
-  }
-
-  [[nodiscard]] std::optional<Instant> free_at(const Node& node, const policy::Shape& shape) const {
-    std::vector<std::pair<Instant, const Lease*>> ends;
-    for (const LeaseId id : capacity_.leases_on(node.id)) {
-      const Lease& lease = state_.leases.at(id);
-      ends.emplace_back(expected_end(state_, lease), &lease);
-    }
-    std::sort(ends.begin(), ends.end(), [](const auto& a, const auto& b) {
-      return std::pair(a.first, a.second->id) < std::pair(b.first, b.second->id);
-    });
-    for (const policy::NodeIndex index : capacity_.groups_of(node.id)) {
-      if (!capacity_.fleet().type_allows(capacity_.fleet().spec(index), shape)) continue;
-      policy::NodeState after = capacity_.fleet().node(index);
-      for (const auto& [at, lease] : ends) {
-        const policy::Placement placement = capacity_.placement_of(*lease);
-        if (placement.node != index) continue;
-        const Job* job = state_.job(lease->job);
-        if (job == nullptr) continue;
-        capacity_.fleet().release_from(after, capacity_.shape_of(*lease, job->ask), placement);
-        if (capacity_.fleet().state_fits(after, shape)) return at;
-      }
-    }
-    return std::nullopt;
+    promised_[claimant.job].insert(plan.node);
+    decisions_ += static_cast<int>(plan.victims.size());
   }
 
   void undo() {
     for (auto taken = taken_.rbegin(); taken != taken_.rend(); ++taken)
       capacity_.release(taken->shape, taken->place);
   }
-
-  struct Reservation {
-    JobId job{};
-    std::set<NodeId> nodes{};
-    Instant at{};
-  };
 
   const State& state_;
   const Envelope& envelope_;
@@ -429,6 +400,8 @@ class Pass {
   std::vector<Taken> taken_;
   std::multimap<DeviceId, PassingUse> placed_;
   std::optional<Reservation> reserved_;
+  std::set<NodeId> outside_;     // Of the fabric that a gang is tried on.
+  std::optional<Turn> blocked_;  // The first that found no room.
   Preparation preparation_;
   std::map<WaitingKey, int> kept_waiting_;
   Events events_;

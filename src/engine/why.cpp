@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "engine/booking_limits.hpp"
 #include "engine/lease_meter.hpp"
+#include "engine/preparation.hpp"
 #include "engine/schedule.hpp"
 #include "engine/start_window.hpp"
 #include "wire/fields.hpp"

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/moves.hpp"
+
+#include <utility>
+
+namespace tranche::engine {
+namespace {
+
+constexpr std::size_t kWaysTried = 4;
+
+bool may_move(const State& state, Instant now, const Claimant& claimant, const Lease& lease) {
+  const Job* job = state.job(lease.job);
+  return job != nullptr && may_be_interrupted(*job, lease, now) && job->ask.preemptible &&
+         job->ask.priority <= claimant.priority && job->leases.size() == 1 && job->ask.volumes.empty();
+}
+
+// A trial on the capacity: what it takes and gives back is undone when it goes out of scope.
+class Rehearsal {
+ public:
+  explicit Rehearsal(Capacity& capacity) : capacity_(capacity) {}
+  Rehearsal(const Rehearsal&) = delete;
+  Rehearsal& operator=(const Rehearsal&) = delete;
+  ~Rehearsal() {
+    for (auto place = placed_.rbegin(); place != placed_.rend(); ++place)
+      capacity_.release(place->first, place->second);
+    for (auto place = lifted_.rbegin(); place != lifted_.rend(); ++place)
+      capacity_.take(place->first, place->second);
+  }
+
+  void lift(const policy::Shape& shape, Place place) {
+    capacity_.release(shape, place);
+    lifted_.emplace_back(shape, std::move(place));
+  }
+  std::optional<NodeId> place(const policy::Shape& shape) {
+    auto place = capacity_.choose(shape);
+    if (!place) return std::nullopt;
+    capacity_.take(shape, *place);
+    placed_.emplace_back(shape, *place);
+    return place->node;
+  }
+  [[nodiscard]] const std::vector<std::pair<policy::Shape, Place>>& lifted() const { return lifted_; }
+
+ private:
+  Capacity& capacity_;
+  std::vector<std::pair<policy::Shape, Place>> lifted_;
+  std::vector<std::pair<policy::Shape, Place>> placed_;
+};
+
+// The job first, then whoever made room for it.
+bool all_find_room(const State& state, Capacity& capacity, const Victims& plan, const policy::Shape& shape) {
+  Rehearsal rehearsal(capacity);
+  for (const LeaseId id : plan.victims) {
+    const Lease& lease = state.leases.at(id);
+    rehearsal.lift(capacity.shape_of(lease, state.jobs.at(lease.job).ask),
+                   {.node = lease.node, .placement = capacity.placement_of(lease)});
+  }
+  if (rehearsal.place(shape) != plan.node) return false;
+  for (const auto& [moved, from] : rehearsal.lifted())
+    if (!rehearsal.place(moved)) return false;
+  return true;
+}
+
+}  // namespace
+
+std::optional<Victims> cheapest_moves(const State& state,
+                                      Capacity& capacity,
+                                      Instant now,
+                                      const Claimant& claimant,
+                                      const policy::Shape& shape) {
+  if (!capacity.runs_preemptible()) return std::nullopt;
+  const auto movable = [&](const Lease& lease) { return may_move(state, now, claimant, lease); };
+  auto ways = ways_to_make_room(state, now, shape, movable, kMovesMax);
+  if (ways.size() > kWaysTried) ways.resize(kWaysTried);
+  for (Victims& way : ways) {
+    if (!all_find_room(state, capacity, way, shape)) continue;
+    way.why = "it goes on elsewhere: its place makes room for work that fits nowhere else";
+    return std::move(way);
+  }
+  return std::nullopt;
+}
+
+}  // namespace tranche::engine

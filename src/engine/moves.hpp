@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Room for a job that fits nowhere although enough is idle in sum: a few others go on elsewhere.
+#include <optional>
+
+#include "engine/preempt.hpp"
+
+namespace tranche::engine {
+
+constexpr std::size_t kMovesMax = 2;  // For one job.
+
+// Whom to move from which node so that the shape fits there: only work that said it may be stopped, is not
+// more urgent than the job, and finds another place at once. Asks the capacity as it is in a pass, and leaves
+// it so.
+[[nodiscard]] std::optional<Victims> cheapest_moves(
+    const State&, Capacity&, Instant now, const Claimant&, const policy::Shape&);
+
+}  // namespace tranche::engine
