@@ -118,6 +118,22 @@ class RoomSearch {
   std::vector<Option> found_;
 };
 
+// Where processors run out before devices do, a job that takes more of them than its part leaves devices idle
+// beside it: room made for it strands more than it fills. One that wants no device does nothing else.
+bool is_worth_moves(const Fleet& fleet, const Shape& wanted) {
+  if (wanted.devices == 0) return false;
+  std::int64_t cpu = 0;
+  std::int64_t milli = 0;
+  for (NodeIndex node = 0; node < fleet.node_count(); ++node) {
+    const NodeState& state = fleet.node(node);
+    const std::int64_t idle = state.open ? state.idle_milli() : 0;
+    if (idle == 0) continue;
+    milli += idle;
+    cpu += state.cpu_left;
+  }
+  return wanted.cpu_milli * milli <= cpu * wanted.gpu_milli();
+}
+
 // Moves them all off the node, or none.
 std::optional<std::vector<Move>> carry_out(Placer& placer, const Option& option) {
   std::vector<Move> moves;
@@ -161,6 +177,7 @@ std::optional<std::vector<Move>> make_room(Placer& placer,
                                            KindIndex wanted,
                                            const ConsolidationLimits& limits) {
   const Shape shape = placer.shape(wanted);
+  if (!is_worth_moves(placer.fleet(), shape)) return std::nullopt;
   const auto options = RoomSearch(placer, residents, shape, limits).options();
   int tries = limits.tries;
   for (const Option& option : options) {

@@ -147,5 +147,29 @@ TEST_CASE("consolidation: a few moves make room, and nothing is lost on the way"
   CHECK(count == 3);
 }
 
+TEST_CASE("consolidation: nobody moves for a job that takes more processors than its part") {
+  Placer placer([] {
+    Fleet fleet;
+    for (int i = 0; i < 2; ++i) fleet.add_node({.cpu_milli = 16000, .memory_mib = 1000, .devices = 2});
+    return fleet;
+  }());
+  placer.use(make_scan_policy(placer.fleet(), make_best_fit_scorer(placer.fleet())));
+  Residents residents;
+  const KindIndex half = placer.kind({.cpu_milli = 1000, .memory_mib = 1, .devices = 1, .milli = 500});
+  for (NodeIndex node = 0; node < 2; ++node) {
+    const Placement placement = *placer.fleet().tightest(node, placer.shape(half));
+    placer.take(half, placement);
+    residents.add({node, half, placement});
+  }
+  // 30 processors and three devices are idle: ten a device, so 20 is the part of a pair.
+  const auto pair = [&](std::int64_t cpu_milli) {
+    return placer.kind({.cpu_milli = cpu_milli, .memory_mib = 1, .devices = 2, .milli = kDeviceMilli});
+  };
+  placer.take(placer.kind({.cpu_milli = 12000, .memory_mib = 1}), {.node = 1});  // Six a device now.
+  CHECK_FALSE(make_room(placer, residents, pair(15000)).has_value());
+  CHECK_FALSE(make_room(placer, residents, placer.kind({.cpu_milli = 16000, .memory_mib = 1})).has_value());
+  CHECK(make_room(placer, residents, pair(12000)).has_value());
+}
+
 }  // namespace
 }  // namespace tranche::policy
