@@ -82,8 +82,10 @@ class IdTable {
   [[nodiscard]] const T& at_slot(std::uint32_t slot) const { return pages_[slot / kPage][slot % kPage]; }
   [[nodiscard]] T& at_slot(std::uint32_t slot) { return pages_[slot / kPage][slot % kPage]; }
 
+  // Ids that were given out one after the other lie side by side: what is young is in the cache.
   [[nodiscard]] std::size_t home(std::uint64_t id) const {
-    return static_cast<std::size_t>((id * 0x9E3779B97F4A7C15ULL) >> shift_);
+    const std::uint64_t block = ((id / kBlock) * 0x9E3779B97F4A7C15ULL) >> shift_;
+    return static_cast<std::size_t>(block * kBlock + id % kBlock);
   }
   [[nodiscard]] std::size_t next(std::size_t at) const { return (at + 1) & (index_.size() - 1); }
 
@@ -107,13 +109,14 @@ class IdTable {
     const std::size_t wanted = std::max<std::size_t>(16, old.size() * 2);
     index_.assign(wanted, {});
     shift_ = 64;
-    for (std::size_t left = wanted; left > 1; left /= 2) --shift_;
+    for (std::size_t blocks = wanted / kBlock; blocks > 1; blocks /= 2) --shift_;
     for (const Entry& entry : old) {
       if (entry.id != 0) place(entry);
     }
   }
 
   static constexpr std::uint32_t kPage = 256;
+  static constexpr std::uint64_t kBlock = 8;  // Entries on two lines of the cache.
 
   std::vector<std::vector<T>> pages_;  // All of one size, so that values never move.
   std::uint32_t used_ = 0;             // Slots that were ever handed out.
