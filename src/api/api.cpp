@@ -121,6 +121,22 @@ Result<Page, wire::Problem> page_of(const Call& call) {
   return page;
 }
 
+namespace {
+
+std::int64_t smallest_vram(const engine::State& state) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [id, device] : state.devices)
+    if (!device.facts.simulated && device.facts.soft_capable && device.facts.vram.count > 0)
+      least = std::min(least, device.facts.vram.count);
+  return least;
+}
+
+Catalogue catalogue_of(const engine::State& state) {
+  return {state.skus, state.settings, smallest_vram(state)};
+}
+
+}  // namespace
+
 Api::Api(server::Loop& loop, ApiOptions options)
     : loop_(loop),
       options_(std::move(options)),
@@ -145,10 +161,12 @@ Api::Api(server::Loop& loop, ApiOptions options)
   for (const Route& route : routes_) by_depth_[segments(route.path).size()].push_back(&route);
   openapi_ = make_openapi(routes_, options_.version);
   loop_.follow([this](const server::Durable& durable) { follow(durable); });
-  loop_.read([this](const engine::State& state) {
-    const std::lock_guard lock(catalogue_mutex_);
-    catalogue_ = std::make_shared<const Catalogue>(Catalogue{state.skus, state.settings});
-  });
+  loop_.read([this](const engine::State& state) { keep_catalogue(catalogue_of(state)); });
+}
+
+void Api::keep_catalogue(Catalogue catalogue) {
+  const std::lock_guard lock(catalogue_mutex_);
+  catalogue_ = std::make_shared<const Catalogue>(std::move(catalogue));
 }
 
 void Api::follow(const server::Durable& durable) {
@@ -160,11 +178,10 @@ void Api::follow(const server::Durable& durable) {
       for (auto at = from; at != to; ++at) at->second(true);
       job_followers_.erase(from, to);
     }
-    if (!std::holds_alternative<engine::SkuSet>(event) &&
-        !std::holds_alternative<engine::SettingsChanged>(event))
-      continue;
-    const std::lock_guard lock(catalogue_mutex_);
-    catalogue_ = std::make_shared<const Catalogue>(Catalogue{durable.state->skus, durable.state->settings});
+    if (std::holds_alternative<engine::SkuSet>(event) ||
+        std::holds_alternative<engine::SettingsChanged>(event) ||
+        std::holds_alternative<engine::NodeReported>(event))
+      keep_catalogue(catalogue_of(*durable.state));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -50,6 +51,7 @@ struct ApiOptions {
 struct Catalogue {
   std::map<std::string, wire::Sku> skus{};
   wire::Settings settings{};
+  std::int64_t smallest_vram = std::numeric_limits<std::int64_t>::max();  // Of devices that can be shared.
 };
 
 class Api {
@@ -95,6 +97,8 @@ class Api {
   [[nodiscard]] bool authenticate(Call& call);
   [[nodiscard]] std::string next_request_id();
   void follow(const server::Durable& durable);
+
+  void keep_catalogue(Catalogue catalogue);
 
   server::Loop& loop_;
   ApiOptions options_;

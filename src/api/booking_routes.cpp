@@ -67,7 +67,7 @@ Result<wire::Ask, wire::Problem> shape_of(const wire::BookingAsk& body, const Ca
       return refuse(wire::Problem{"isolation", "there is no such class", "dedicated, hard or soft"});
     spec.resources.isolation = *isolation;
   }
-  return wire::resolve_ask(spec, catalogue.skus, catalogue.settings);
+  return wire::resolve_ask(spec, catalogue.skus, catalogue.settings, catalogue.smallest_vram);
 }
 
 // The command is made on the loop's thread, where the owner's zone and the time are known.

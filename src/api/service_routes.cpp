@@ -40,7 +40,8 @@ void set_checked(Api& api, Call call, wire::ServiceSpec& spec) {
   const auto catalogue = api.catalogue();
   engine::SetService command{.name = spec.name, .replicas_max = spec.replicas.max};
   for (wire::ServiceVersion& version : spec.versions) {
-    const auto ask = wire::resolve_ask(version.job, catalogue->skus, catalogue->settings);
+    const auto ask =
+        wire::resolve_ask(version.job, catalogue->skus, catalogue->settings, catalogue->smallest_vram);
     if (!ask) return call.reply.send(problem(ask.error(), call.envelope.request_id));
     const wire::TextMap secrets = version.job.secrets;
     for (const auto& [name, secret] : secrets) version.job.secrets.set(name, api.sealer().seal(secret));

@@ -120,7 +120,7 @@ std::optional<wire::Problem> workdir_problem(const Api& api,
 
 Result<engine::SubmitJob, wire::Problem> read_submission(Api& api, wire::JobSpec spec) {
   const auto catalogue = api.catalogue();
-  const auto ask = wire::resolve_ask(spec, catalogue->skus, catalogue->settings);
+  const auto ask = wire::resolve_ask(spec, catalogue->skus, catalogue->settings, catalogue->smallest_vram);
   if (!ask) return refuse(ask.error());
   const wire::TextMap secrets = spec.secrets;
   for (const auto& [name, secret] : secrets) spec.secrets.set(name, api.sealer().seal(secret));

@@ -32,12 +32,13 @@ void take_profile(Ask& ask, const GpuItem& item, const GpuModel* model) {
   ask.vram_each = profile->memory.count;
 }
 
-void take_gpus(Ask& ask, const GpuItem& item, const Settings& settings) {
+void take_gpus(Ask& ask, const GpuItem& item, const Settings& settings, std::int64_t smallest_vram) {
   const GpuModel* model = item.model.empty() ? nullptr : find_gpu_model(item.model);
   if (model != nullptr) ask.model = model->name;
   const std::int64_t device = model == nullptr ? settings.reference_vram_bytes : model->vram.count;
   ask.milli_each = item.milli;
-  ask.vram_each = item.vram.count > 0 ? item.vram.count : device * item.milli / kWhole;
+  const std::int64_t shared = model == nullptr ? std::min(device, smallest_vram) : device;
+  ask.vram_each = item.vram.count > 0 ? item.vram.count : shared * item.milli / kWhole;
   if (item.milli == 0) ask.milli_each = milli_for(item.vram.count, device);
   if (!item.profile.empty()) take_profile(ask, item, model);
 }
@@ -76,7 +77,8 @@ Result<std::int64_t, Problem> model_millions(const JobSpec& job) {
 
 Result<Ask, Problem> resolve_ask(const JobSpec& job,
                                  const std::map<std::string, Sku>& skus,
-                                 const Settings& settings) {
+                                 const Settings& settings,
+                                 std::int64_t smallest_vram) {
   Ask ask;
   ask.kind = job.kind;
   ask.priority = job.priority.value;
@@ -114,7 +116,7 @@ Result<Ask, Problem> resolve_ask(const JobSpec& job,
     ask.gpus = job.sku;
   } else if (!job.resources.gpus.items.empty()) {
     const GpuItem& item = job.resources.gpus.items.front();
-    take_gpus(ask, item, settings);
+    take_gpus(ask, item, settings, smallest_vram);
     ask.instances = item.count_min * job.num_nodes;
     ask.gpus = text(job.resources.gpus);
   }
