@@ -78,6 +78,7 @@ struct Needed {
   Action operator()(const engine::LevelSet&) const { return Action::kViewBilling; }
   Action operator()(const engine::LevelRemoved&) const { return Action::kViewBilling; }
   Action operator()(const engine::LevelJudged&) const { return Action::kViewJob; }
+  Action operator()(const engine::CapacityCostSet&) const { return Action::kManagePlatform; }
   // Money and market: whoever sees the party's bill.
   template <class Money>
   Action operator()(const Money&) const {

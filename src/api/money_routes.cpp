@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accounts, price lists, costs and the export for finance tools.
+// Accounts, price lists, costs, margins and the export for finance tools.
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "base/text.hpp"
 #include "engine/cost.hpp"
 #include "engine/focus.hpp"
+#include "engine/margin.hpp"
 #include "engine/spend.hpp"
 #include "wire/api_money.hpp"
 
@@ -160,6 +161,41 @@ void export_focus(Api& api, Call call) {
   });
 }
 
+// What capacity costs its operator, and what is left to him, is his own business.
+void list_capacity_costs(Api& api, Call call) {
+  api.view(std::move(call), [](const State& state, const Actor& actor) -> Shown {
+    if (auto refusal = engine::check_access(state, actor, Action::kManagePlatform, kPlatform))
+      return refuse(*refusal);
+    return json(wire::CapacityCostList{state.capacity_costs});
+  });
+}
+
+void set_capacity_cost(Api& api, Call call) {
+  const auto body = parse<wire::CapacityCost>(call);
+  if (!body) return call.reply.send(problem(body.error(), call.envelope.request_id));
+  api.run(std::move(call), engine::SetCapacityCost{*body}, [](const server::Outcome& outcome) {
+    return json(std::get<engine::CapacityCostSet>(outcome.events->front()).cost);
+  });
+}
+
+void show_margin(Api& api, Call call) {
+  const auto span = span_of(call);
+  if (!span) return;
+  const std::string by_name(call.query_value("by"));
+  const auto by =
+      by_name.empty() ? std::optional(wire::MarginBy::kNode) : wire::from_name<wire::MarginBy>(by_name);
+  if (!by)
+    return call.reply.send(
+        problem(wire::Problem{"by", "there is no such grouping", "device, node, model, tenant"},
+                call.envelope.request_id));
+  api.view(std::move(call), [by = *by, span = *span](const State& state, const Actor& actor) -> Shown {
+    if (auto refusal = engine::check_access(state, actor, Action::kManagePlatform, kPlatform))
+      return refuse(*refusal);
+    const Span days = or_this_month(span, state.now);
+    return json(engine::margin_report(state, by, days.from, days.to));
+  });
+}
+
 }  // namespace
 
 std::vector<Route> money_routes() {
@@ -202,6 +238,29 @@ std::vector<Route> money_routes() {
        .takes = body<wire::PriceList>(),
        .gives = body<wire::PriceList>(),
        .handle = set_prices},
+      {.method = "GET",
+       .path = "/v1/capacity-costs",
+       .id = "list_capacity_costs",
+       .tag = "money",
+       .summary = "What an hour of a device costs the operator",
+       .gives = body<wire::CapacityCostList>(),
+       .handle = list_capacity_costs},
+      {.method = "PUT",
+       .path = "/v1/capacity-costs",
+       .id = "set_capacity_cost",
+       .tag = "money",
+       .summary = "Set what an hour of a device costs, from now on or later",
+       .takes = body<wire::CapacityCost>(),
+       .gives = body<wire::CapacityCost>(),
+       .handle = set_capacity_cost},
+      {.method = "GET",
+       .path = "/v1/margin",
+       .id = "show_margin",
+       .tag = "money",
+       .summary = "What devices earned, what they cost, and what is left",
+       .gives = body<wire::MarginReport>(),
+       .query = {"by", "from", "to"},
+       .handle = show_margin},
       {.method = "GET",
        .path = "/v1/costs/{party}",
        .id = "show_costs",

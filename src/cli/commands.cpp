@@ -71,6 +71,7 @@ void add_client_commands(const Command& root, Program& program) {
   add_platform_commands(root, program);
   add_market_commands(root, program);
   add_money_commands(root, program);
+  add_margin_commands(root, program);
   add_doctor_command(root, program);
   add_completion_command(root, program);
   add_help_command(root, program);

@@ -42,6 +42,7 @@ void add_service_commands(const Command& root, Program& program);    // serve, s
 void add_exec_commands(const Command& root, Program& program);       // exec, cp
 void add_level_commands(const Command& root, Program& program);      // level
 void add_forecast_commands(const Command& root, Program& program);   // forecast
+void add_margin_commands(const Command& root, Program& program);     // margin
 void add_recurring_commands(const Command& root, Program& program);  // recurring
 void add_sell_commands(const Command& market, Program& program);     // market sell, market recurring
 void add_cost_commands(const Command& root, Program& program);       // cost

@@ -47,6 +47,7 @@ Decision decide(const State&, const Envelope&, const Actor&, const RemoveRecurri
 Decision decide(const State&, const Envelope&, const Actor&, const InterruptContract&);
 Decision decide(const State&, const Envelope&, const Actor&, const ResumeContract&);
 Decision decide(const State&, const Envelope&, const Actor&, const SetPriceList&);
+Decision decide(const State&, const Envelope&, const Actor&, const SetCapacityCost&);
 
 // Health.
 Decision decide(const State&, const Envelope&, const Actor&, const ChangeRepair&);
@@ -148,6 +149,7 @@ void apply(State&, const Envelope&, const ContractResumed&);
 void apply(State&, const Envelope&, const ContractSettled&);
 void apply(State&, const Envelope&, const ContractPaidOut&);
 void apply(State&, const Envelope&, const PriceListSet&);
+void apply(State&, const Envelope&, const CapacityCostSet&);
 void apply(State&, const Envelope&, const MeterOpened&);
 void apply(State&, const Envelope&, const Charged&);
 void apply(State&, const Envelope&, const MeterClosed&);

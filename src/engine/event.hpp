@@ -7,6 +7,7 @@
 
 #include "base/result.hpp"
 #include "engine/booking.hpp"
+#include "engine/capacity_cost.hpp"
 #include "engine/credit_note.hpp"
 #include "engine/health.hpp"
 #include "engine/job.hpp"
@@ -77,6 +78,7 @@ namespace tranche::engine {
   X(InterruptContract, "contract.interrupt") \
   X(ResumeContract, "contract.resume") \
   X(SetPriceList, "price.set") \
+  X(SetCapacityCost, "capacity.cost") \
   X(OpenMeter, "meter.open") \
   X(RecordUsage, "meter.record") \
   X(CloseMeter, "meter.close") \
@@ -193,7 +195,8 @@ namespace tranche::engine {
   X(RecurringListingRan, 85) \
   X(RecurringListingRemoved, 86) \
   X(WindowShort, 87) \
-  X(RecurringPlanned, 93)
+  X(RecurringPlanned, 93) \
+  X(CapacityCostSet, 97)
 // clang-format on
 
 // A variant of so many alternatives is slow to compile wherever it is copied or destroyed, and almost every

@@ -96,6 +96,7 @@ inline Events money_samples() {
                           std::chrono::minutes(3)},
           ContractPaidOut{{8}, acme, {980'000}},
           PriceListSet{{"2026", at, {rule}}},
+          CapacityCostSet{{"gpu-01", "H100", at, {850'000}, {}, {}, {110'000}}},
           MeterOpened{ana, plan, acme, units(1)},
           Charged{.party = ana,
                   .lease = {4},

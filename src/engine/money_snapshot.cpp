@@ -19,6 +19,7 @@ struct MoneyCounters {
   std::uint64_t next_listing = 1;
   std::vector<CreditNote> credit_notes{};
   std::vector<RecurringListing> recurring_listings{};
+  std::vector<CapacityCost> capacity_costs{};
 };
 BOOST_DESCRIBE_STRUCT(MoneyCounters,
                       (),
@@ -31,7 +32,8 @@ BOOST_DESCRIBE_STRUCT(MoneyCounters,
                        rules,
                        next_listing,
                        credit_notes,
-                       recurring_listings))
+                       recurring_listings,
+                       capacity_costs))
 
 template <class Map>
 std::vector<typename Map::mapped_type> values_of(const Map& map) {
@@ -100,7 +102,8 @@ void encode_money(std::string& out, const State& state) {
                              market.rules,
                              state.next_listing,
                              values_of(state.credit_notes),
-                             values_of(state.recurring_listings)});
+                             values_of(state.recurring_listings),
+                             state.capacity_costs});
   write_table(out, ledger.accounts);
   write_values(out, ledger.holds);
   write_values(out, ledger.postings);
@@ -131,6 +134,7 @@ bool decode_money(RecordReader& reader, State& state) {
   state.market.trade_count = counters.trade_count;
   state.market.rules = counters.rules;
   state.next_listing = counters.next_listing;
+  state.capacity_costs = std::move(counters.capacity_costs);
   for (CreditNote& note : counters.credit_notes) {
     const CreditNoteKey key = note.key;
     state.credit_notes.emplace(key, std::move(note));

@@ -15,6 +15,7 @@
 #include "engine/booking.hpp"
 #include "engine/calendar.hpp"
 #include "engine/capacity.hpp"
+#include "engine/capacity_cost.hpp"
 #include "engine/credit_note.hpp"
 #include "engine/demand.hpp"
 #include "engine/health.hpp"
@@ -80,7 +81,8 @@ struct State {
   std::map<ClaimId, Booking> bookings{};
   Ledger ledger{};
   Market market{};
-  std::vector<PriceList> prices{};  // By the time from which they hold.
+  std::vector<PriceList> prices{};             // By the time from which they hold.
+  std::vector<CapacityCost> capacity_costs{};  // Likewise.
   std::map<LeaseId, Meter> meters{};
   std::map<PartyId, Spent> spent{};
   std::map<CostKey, CostLine> costs{};
