@@ -2,6 +2,7 @@
 #include "guard/cuda/measure.hpp"
 
 #include <type_traits>
+#include <utility>
 
 #include "guard/host_clock.hpp"
 
@@ -11,6 +12,8 @@ namespace {
 constexpr std::uint32_t kRing = 64;
 constexpr std::uint32_t kContexts = 16;
 constexpr std::uint64_t kReferenceAgeNs = 200'000'000;
+constexpr std::uint64_t kTieTightNs = 20'000;
+constexpr int kFirstTies = 4;
 constexpr std::uint64_t kAskAgainNs = 15'000;
 
 struct Pending {
@@ -23,12 +26,15 @@ struct Pending {
 };
 
 // An event on a stream of our own that never has work: it is done at once, so it ties the device's clock to
-// ours.
+// ours. The next tie is made beside the one in use and takes its place only when it is tight and the driver
+// knows it: a tie that was torn by a preemption, or cannot be read yet, would make every measure wrong.
 struct Reference {
   Context context = nullptr;
   Stream stream = nullptr;
   Event event = nullptr;
+  Event next = nullptr;
   std::uint64_t host_ns = 0;
+  std::uint64_t next_ns = 0;  // Zero: no tie under way.
 };
 
 // All of it behind one flag. Who does not get it goes without a measure; nobody ever waits for it.
@@ -83,23 +89,40 @@ Reference* reference_for(Context context) {
   }
   if (place == nullptr) place = &state.references[0];
   if (place->context != context) {
-    *place = {context, nullptr, new_event(), 0};
+    *place = {context, nullptr, new_event(), new_event(), 0, 0};
     auto* create = DRIVER(cuStreamCreate, Result(Stream*, unsigned));
-    if (create == nullptr || create(&place->stream, kStreamNonBlocking) != kSuccess) place->event = nullptr;
+    if (create == nullptr || place->next == nullptr || create(&place->stream, kStreamNonBlocking) != kSuccess)
+      place->event = nullptr;
   }
   return place->event == nullptr ? nullptr : place;
 }
 
-// Ties the clocks again when the last tie is old; only while no measure still refers to it.
-void refresh(Reference& reference, std::uint64_t now) {
-  if (reference.host_ns != 0 && (now - reference.host_ns < kReferenceAgeNs || state.count != 0)) {
-    // A pending measure is read against the event as it is recorded when it is collected: both move together.
-    if (now - reference.host_ns < kReferenceAgeNs) return;
-  }
+// Records `event` and says when that was on our clock; whether it is known well enough is returned.
+bool tie(Event event, Stream stream, std::uint64_t& host_ns) {
   const std::uint64_t earlier = monotonic_ns();
-  if (!record(reference.event, reference.stream)) return;
+  if (!record(event, stream)) return false;
   const std::uint64_t later = monotonic_ns();
-  if (reference.host_ns == 0 || later - earlier < 50'000) reference.host_ns = earlier + (later - earlier) / 2;
+  host_ns = earlier + (later - earlier) / 2;
+  return later - earlier <= kTieTightNs;
+}
+
+// Ties the clocks for the first time, or again when the last tie is old.
+void refresh(Reference& reference, std::uint64_t now) {
+  if (reference.host_ns == 0) {
+    for (int attempt = 0; attempt < kFirstTies; ++attempt)
+      if (tie(reference.event, reference.stream, reference.host_ns)) return;
+    return;
+  }
+  if (now < reference.host_ns + kReferenceAgeNs) return;
+  if (reference.next_ns == 0) {
+    std::uint64_t tied_at = 0;
+    if (tie(reference.next, reference.stream, tied_at)) reference.next_ns = tied_at;
+    return;
+  }
+  auto* query = DRIVER(cuEventQuery, Result(Event));
+  if (query == nullptr || query(reference.next) != kSuccess) return;
+  std::swap(reference.event, reference.next);
+  reference.host_ns = std::exchange(reference.next_ns, 0);
 }
 
 // Host time of an event that is done.
