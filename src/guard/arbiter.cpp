@@ -13,6 +13,7 @@ constexpr std::uint64_t kPollIdleNs = 100'000'000;
 constexpr std::uint64_t kUrgentCreditNs = 1'000'000'000;
 constexpr std::uint64_t kGrantExpiresNs = 5'000'000;
 constexpr std::uint64_t kComesWithinNs = 500'000;       // Beyond the lead: threads of a quiet host.
+constexpr std::uint64_t kLeadStepNs = 40'000;           // At most, the first time the host is late.
 constexpr std::uint64_t kKeptOffForNs = 1'000'000'000;  // Whoever stays away longer is gone.
 
 }  // namespace
@@ -66,15 +67,19 @@ std::uint64_t LaneArbiter::horizon(std::uint64_t now) const {
   return until;
 }
 
-// Too late means the device stood still although this tenant had been waiting all along.
+// Too late means that the device would have stood still with this lead, although the tenant had been waiting
+// all along. A host that stalls once moves the lead little, one that is late again and again moves it fast.
 void LaneArbiter::adapt_lead(const Tenant& tenant, std::uint64_t came_at) {
-  const bool waited_in_time = tenant.waits_since + lead_ns_ <= busy_until_ && !tenant.held;
-  if (came_at > busy_until_ && busy_until_ != 0 && waited_in_time) {
-    const std::uint64_t idle = came_at - busy_until_;
-    lead_ns_ = std::min(settings_.lead_max_ns, lead_ns_ + idle / 16 + 5'000);
-  } else if (lead_ns_ > settings_.lead_min_ns) {
-    lead_ns_ -= std::min<std::uint64_t>(1'000, lead_ns_ - settings_.lead_min_ns);
+  const bool waited_in_time = tenant.waits_since <= tenant.due_at && tenant.due_at != 0 && !tenant.held;
+  if (waited_in_time && came_at > tenant.due_at + lead_ns_) {
+    const std::uint64_t idle = came_at - tenant.due_at - lead_ns_;
+    const std::uint64_t step = std::min(idle / 16 + 5'000, kLeadStepNs << late_in_a_row_);
+    lead_ns_ = std::min(settings_.lead_max_ns, lead_ns_ + step);
+    late_in_a_row_ = std::min(late_in_a_row_ + 1, 6U);
+    return;
   }
+  late_in_a_row_ -= std::min(late_in_a_row_, 1U);
+  lead_ns_ -= std::min(1'000 + lead_ns_ / 1024, lead_ns_ - settings_.lead_min_ns);
 }
 
 // New work of a predicted length came in.
@@ -136,7 +141,7 @@ void LaneArbiter::read(Tenant& tenant, std::uint64_t now) {
   if (wait != tenant.seen_wait) {
     if (!tenant.waits()) tenant.waits_since = now;
     tenant.seen_wait = wait;
-    tenant.active_at = now;
+    tenant.active_at = tenant.waited_at = now;
     if (tenant.used_grant) tenant.granted = false;  // It spent what it got and is back.
   }
   if (tenant.granted && now > expires_at(tenant)) {
@@ -196,6 +201,19 @@ LaneArbiter::Tenant* LaneArbiter::choose() {
   return best;
 }
 
+// A short queue on the device serves whoever is not there yet, first of all the urgent. While every tenant
+// competes there is nobody to keep it short for, and a longer one outlasts a host that is late.
+std::uint64_t LaneArbiter::lead_for(const Tenant& chosen, std::uint64_t now) const {
+  bool all_compete = true;
+  bool somebody_urgent = false;
+  for (const Tenant& tenant : tenants_) {
+    all_compete &= tenant.waits() || now < tenant.waited_at + settings_.idle_after_ns;
+    somebody_urgent |= tenant.priority > chosen.priority;
+  }
+  if (all_compete) return lead_ns_ + settings_.crowd_lead_ns;
+  return somebody_urgent ? std::min(lead_ns_, settings_.urgent_lead_max_ns) : lead_ns_;
+}
+
 // More urgent work ended a moment ago, or is about to: its owner may be on the way with the next piece.
 std::uint64_t LaneArbiter::hold_until(const Tenant& chosen) const {
   std::uint64_t until = 0;
@@ -211,8 +229,8 @@ std::uint64_t LaneArbiter::hold_until(const Tenant& chosen) const {
   return until;
 }
 
-void LaneArbiter::grant(Tenant& tenant, std::uint64_t now) {
-  const std::uint64_t quantum = std::max(settings_.quantum_ns, lead_ns_ / 2);
+void LaneArbiter::grant(Tenant& tenant, std::uint64_t now, std::uint64_t lead) {
+  const std::uint64_t quantum = std::max(settings_.quantum_ns, std::min(lead, lead_ns_) / 2);
   tenant.rules->granted_ns.store(tenant.charged + quantum, std::memory_order_release);
   tenant.served_wait = tenant.seen_wait;
   tenant.granted = true;
@@ -251,13 +269,15 @@ std::uint64_t LaneArbiter::step(std::uint64_t now) {
   while (Tenant* chosen = choose()) {
     const std::uint64_t until = horizon(now);
     const std::uint64_t hold = hold_until(*chosen);
-    const std::uint64_t due = std::max(until > lead_ns_ ? until - lead_ns_ : 0, hold > now ? hold : 0);
+    const std::uint64_t lead = lead_for(*chosen, now);
+    const std::uint64_t due = std::max(until > lead ? until - lead : 0, hold > now ? hold : 0);
     if (due > now) {
       next = std::min(next, due);
       break;
     }
-    chosen->held = hold + lead_ns_ > until;
-    grant(*chosen, now);
+    chosen->held = hold + lead > until;
+    chosen->due_at = busy_until_ > lead ? busy_until_ - lead : 0;
+    grant(*chosen, now, lead);
   }
   publish_clear();
   return next;

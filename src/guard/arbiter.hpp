@@ -19,8 +19,10 @@ namespace tranche::guard {
 struct ArbiterSettings {
   std::uint64_t lead_min_ns = 60'000;       // How early before the device runs dry work is let in, at least.
   std::uint64_t lead_max_ns = 10'000'000;   //
-  std::uint64_t quantum_ns = 1'000'000;     // Small kernels are let in by the millisecond.
-  std::uint64_t standing_ns = 12'000'000;   // Most credit an idle, entitled tenant holds.
+  std::uint64_t crowd_lead_ns = 2'000'000;  // So much earlier while every tenant waits for its turn.
+  std::uint64_t urgent_lead_max_ns = 300'000;  // Never earlier while somebody more urgent may come.
+  std::uint64_t quantum_ns = 1'000'000;        // Small kernels are let in by the millisecond.
+  std::uint64_t standing_ns = 12'000'000;      // Most credit an idle, entitled tenant holds.
   std::uint64_t kept_off_ns = 40'000'000;   // Most a tenant may claim back that was let in and came too late.
   std::uint64_t idle_after_ns = 3'000'000;  // A tenant that neither charged nor waited for so long is idle.
   std::uint64_t anticipate_ns = 150'000;    // After urgent work ends, wait so long for more of it.
@@ -60,6 +62,8 @@ class LaneArbiter {
     std::uint64_t served_wait = 0;   // The wait that was answered last.
     std::uint64_t seen_wait = 0;
     std::uint64_t waits_since = 0;
+    std::uint64_t waited_at = 0;  // Last time it was seen to come to the gate and wait.
+    std::uint64_t due_at = 0;     // When its grant should have been given.
     std::uint64_t last_end = 0;
     double virtual_ns = 0;    // Device time received for each unit of share.
     bool granted = false;     // A grant is out and not all of it was used.
@@ -89,9 +93,10 @@ class LaneArbiter {
   void keep_standing(std::uint64_t now);
   [[nodiscard]] std::uint64_t horizon(std::uint64_t now) const;
   [[nodiscard]] double virtual_now() const;
+  [[nodiscard]] std::uint64_t lead_for(const Tenant& chosen, std::uint64_t now) const;
   Tenant* choose();
   [[nodiscard]] std::uint64_t hold_until(const Tenant& chosen) const;
-  void grant(Tenant& tenant, std::uint64_t now);
+  void grant(Tenant& tenant, std::uint64_t now, std::uint64_t lead);
   void publish_clear();
 
   ArbiterSettings settings_;
@@ -100,6 +105,7 @@ class LaneArbiter {
   std::vector<LaneControl*> woken_;
   std::uint64_t busy_until_ = 0;
   std::uint64_t lead_ns_;
+  std::uint32_t late_in_a_row_ = 0;
 };
 
 }  // namespace tranche::guard

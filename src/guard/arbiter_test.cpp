@@ -80,15 +80,12 @@ struct World {
     while (!client.pending.empty() && client.pending.front().known_at <= now) {
       const auto m = client.pending.front();
       client.pending.pop_front();
-      const std::uint64_t own = std::max(m.began, m.submitted);
-      const bool others = m.clear > own && m.clear < m.end;
-      const std::uint64_t began = others ? m.clear : own;
-      const Correction c = client.times->learn(client.times->resident(1),
-                                               1,
-                                               m.predicted,
-                                               m.covered,
-                                               m.end > began ? m.end - began : 0,
-                                               others ? Trust::kModelled : Trust::kExact);
+      KernelTime& entry = client.times->resident(1);
+      const Reading reading =
+          read_ends({m.submitted, m.began, m.clear, m.end, m.predicted, !KernelTimes::unknown(entry)});
+      Correction c;
+      if (reading.usable)
+        c = client.times->learn(entry, 1, m.predicted, m.covered, reading.device_ns, reading.trust);
       gate.correct(c.charge_ns, c.confirmed_ns);
       gate.report_end(m.mark, m.end);
     }
@@ -195,6 +192,27 @@ TEST_CASE("arbiter: 30/70 holds for every mix of kernels and every delay of know
       CHECK(share_of(world, 0) > 29.0);
       CHECK(share_of(world, 0) < 31.0);
       CHECK(busy >= 98.0);
+    }
+  }
+}
+
+TEST_CASE("arbiter: a first measure that was wrong by half or by double does not last") {
+  for (const std::uint64_t lag : {20 * kUs, 500 * kUs, 5 * kMs}) {
+    for (const std::uint64_t kernel : {kMs / 10, 2 * kMs, 20 * kMs}) {
+      for (const double factor : {0.5, 1.9}) {
+        World world;
+        world.device.lag = lag;
+        Client& wrong = world.add(3000, kernel);
+        world.add(7000, kernel);
+        KernelTime& entry = wrong.times->resident(1);
+        entry.predicted_ns.store(static_cast<std::uint64_t>(static_cast<double>(kernel) * factor));
+        entry.measured.store(1);
+        world.run(10'000 * kMs);
+        INFO("lag us " << lag / kUs << " kernel us " << kernel / kUs << " factor " << factor << " share "
+                       << share_of(world, 0) << " predicted us " << entry.predicted_ns.load() / kUs);
+        CHECK(share_of(world, 0) > 29.0);
+        CHECK(share_of(world, 0) < 31.0);
+      }
     }
   }
 }

@@ -225,13 +225,14 @@ void work_completed(const LaunchTicket& ticket, std::uint64_t device_ns, std::ui
 }
 
 void work_ended(const LaunchTicket& ticket, std::uint64_t began_at, std::uint64_t ended_at) {
-  const std::uint64_t own = std::max(began_at, ticket.submitted_at);
-  const bool others_before = ticket.clear_at > own && ticket.clear_at < ended_at;
-  const std::uint64_t began = others_before ? ticket.clear_at : own;
-  settle(ticket,
-         ended_at > began ? ended_at - began : 0,
-         others_before ? Trust::kModelled : Trust::kExact,
-         ended_at);
+  if (ended_at <= ticket.submitted_at) return measure_lost(ticket);  // The clocks were not tied well.
+  const bool known = ticket.entry != nullptr && !KernelTimes::unknown(*ticket.entry);
+  const Reading reading =
+      read_ends({ticket.submitted_at, began_at, ticket.clear_at, ended_at, ticket.predicted_ns, known});
+  if (reading.usable) return settle(ticket, reading.device_ns, reading.trust, ended_at);
+  measure_lost(ticket);
+  if (LedgerRegion* ledger = ledger_region())
+    LaneGate(*control_region(), *ledger, ticket.device, Lane::kCompute).report_end(ticket.mark, ended_at);
 }
 
 void measure_lost(const LaunchTicket& ticket) {

@@ -7,23 +7,50 @@ namespace tranche::guard {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr std::uint64_t kOthersAboutNs = 20'000'000;    // Whoever worked a moment ago may work again unseen.
+constexpr std::uint64_t kForgivingFirstNs = 2'000'000;  // Doubtful excess that goes uncharged at first,
+constexpr std::uint64_t kForgivingMaxNs = 10'000'000;   // at most,
+constexpr std::uint64_t kForgivingPart = 64;            // and one part in so many of what was charged.
 
 bool agrees(std::uint64_t measured, std::uint64_t predicted) {
   const std::uint64_t gap = measured > predicted ? measured - predicted : predicted - measured;
   return gap * 32 <= std::max<std::uint64_t>(predicted, 32'000);  // Within about 3 %, or a microsecond.
 }
 
-// Far from all that was seen before: believed only when it repeats.
-bool doubtful(KernelTime& entry, std::uint64_t measured) {
-  const std::uint64_t predicted = entry.predicted_ns.load(kRelaxed);
-  const std::uint64_t gap = measured > predicted ? measured - predicted : predicted - measured;
-  const bool far = entry.measured.load(kRelaxed) > 0 && gap * 4 > predicted;
+// Much shorter than all that was seen before: believed only when it repeats.
+bool doubtfully_short(KernelTime& entry, std::uint64_t measured, std::uint64_t predicted) {
+  const bool far =
+      entry.measured.load(kRelaxed) > 0 && measured < predicted && (predicted - measured) * 4 > predicted;
   const std::uint32_t before = entry.doubted.load(kRelaxed);
   entry.doubted.store(far ? before + 1 : 0, kRelaxed);
   return far && before < 3;
 }
 
+// Longer than predicted: perhaps a neighbour's work ran in between. So much is forgiven as cannot matter: a
+// kernel whose length really varies soon pays for all of it.
+bool forgiven(KernelTime& entry, std::uint64_t measured, std::uint64_t predicted, std::uint32_t covered) {
+  if (entry.measured.load(kRelaxed) == 0 || measured <= predicted || agrees(measured, predicted))
+    return false;
+  const std::uint64_t excess =
+      measured - predicted + std::min(measured - predicted, predicted) * (covered - 1);
+  const std::uint64_t left = entry.forgiving_ns.load(kRelaxed);
+  if (excess > left) return false;
+  entry.forgiving_ns.store(left - excess, kRelaxed);
+  return true;
+}
+
 }  // namespace
+
+Reading read_ends(const LaunchEnds& ends) {
+  const std::uint64_t own = std::max(ends.began_at, ends.submitted_at);
+  const std::uint64_t most = ends.ended_at > own ? ends.ended_at - own : 0;
+  const bool others_about = ends.clear_at != 0 && ends.clear_at + kOthersAboutNs > own;
+  // Whatever others did, it cannot have been longer than this.
+  if (!others_about || (ends.known && most < ends.predicted_ns)) return {most, Trust::kExact};
+  if (ends.clear_at <= own) return {most, Trust::kModelled};
+  if (ends.clear_at < ends.ended_at) return {ends.ended_at - ends.clear_at, Trust::kModelled};
+  return {most, Trust::kModelled, !ends.known};  // The model is behind the device.
+}
 
 KernelTime& KernelTimes::resident(std::uint64_t key) {
   KernelTime& entry = entries_[place(key)];
@@ -37,6 +64,7 @@ KernelTime& KernelTimes::resident(std::uint64_t key) {
   entry.pending.store(0, kRelaxed);
   entry.measured.store(0, kRelaxed);
   entry.doubted.store(0, kRelaxed);
+  entry.forgiving_ns.store(kForgivingFirstNs, kRelaxed);
   entry.key.store(key, std::memory_order_release);
   return entry;
 }
@@ -65,7 +93,10 @@ Correction KernelTimes::learn(KernelTime& entry,
                               Trust trust) {
   const bool resident_still = entry.key.load(kRelaxed) == key;
   if (resident_still && entry.pending.load(kRelaxed) > 0) entry.pending.fetch_sub(1, kRelaxed);
-  if (resident_still && trust == Trust::kModelled && doubtful(entry, measured_ns)) measured_ns = predicted_ns;
+  if (resident_still && trust == Trust::kModelled &&
+      (doubtfully_short(entry, measured_ns, predicted_ns) ||
+       forgiven(entry, measured_ns, predicted_ns, covered)))
+    measured_ns = predicted_ns;
   const auto error = static_cast<std::int64_t>(measured_ns) - static_cast<std::int64_t>(predicted_ns);
   // One odd measure speaks fully for its own launch, but not without bound for those it stands for.
   const auto bound = static_cast<std::int64_t>(std::max(predicted_ns, kKernelNsMin));
@@ -74,6 +105,9 @@ Correction KernelTimes::learn(KernelTime& entry,
   correction.confirmed_ns += static_cast<std::uint64_t>(
       std::max<std::int64_t>(0, others + static_cast<std::int64_t>(predicted_ns) * (covered - 1)));
   if (!resident_still) return correction;  // Evicted meanwhile: nothing to learn for.
+  entry.forgiving_ns.store(
+      std::min(entry.forgiving_ns.load(kRelaxed) + correction.confirmed_ns / kForgivingPart, kForgivingMaxNs),
+      kRelaxed);
 
   const std::uint32_t count = entry.measured.load(kRelaxed);
   const std::uint64_t before = entry.predicted_ns.load(kRelaxed);

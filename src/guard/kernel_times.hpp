@@ -18,16 +18,34 @@ inline constexpr std::uint32_t kPendingMeasuresMax = 4;  // Of one kernel that i
 struct KernelTime {
   std::atomic<std::uint64_t> key;
   std::atomic<std::uint64_t> predicted_ns;
-  std::atomic<std::uint64_t> last_ns;      // The measure before.
-  std::atomic<std::uint64_t> interval_ns;  // Device time until the next measure is due.
-  std::atomic<std::uint32_t> launched;     // Since the last launch that was chosen for a measure.
-  std::atomic<std::uint32_t> pending;      // Measures under way.
-  std::atomic<std::uint32_t> measured;     // Measures that came back, capped.
-  std::atomic<std::uint32_t> doubted;      // Measures in a row that were far off and not trusted.
+  std::atomic<std::uint64_t> last_ns;       // The measure before.
+  std::atomic<std::uint64_t> interval_ns;   // Device time until the next measure is due.
+  std::atomic<std::uint32_t> launched;      // Since the last launch that was chosen for a measure.
+  std::atomic<std::uint32_t> pending;       // Measures under way.
+  std::atomic<std::uint32_t> measured;      // Measures that came back, capped.
+  std::atomic<std::uint32_t> doubted;       // Measures in a row that were far too short and not trusted.
+  std::atomic<std::uint64_t> forgiving_ns;  // Doubtful excess that may still go uncharged.
 };
 
-// A measure taken while other tenants' work stood before ours rests on a model of when that ended.
+// A measure taken while other tenants work rests on a model of when theirs ended: some of it may have run
+// inside what was measured.
 enum class Trust { kExact, kModelled };
+
+// What is known of a launch when only ends are: all in CLOCK_MONOTONIC ns.
+struct LaunchEnds {
+  std::uint64_t submitted_at = 0;
+  std::uint64_t began_at = 0;  // Not before this: the end of what was before it in its stream.
+  std::uint64_t clear_at = 0;  // When other tenants' work in front should have been done; zero: none ever.
+  std::uint64_t ended_at = 0;
+  std::uint64_t predicted_ns = 0;
+  bool known = false;  // The prediction rests on a measure.
+};
+struct Reading {
+  std::uint64_t device_ns = 0;
+  Trust trust = Trust::kExact;
+  bool usable = true;  // Otherwise nothing was learned.
+};
+Reading read_ends(const LaunchEnds& ends);
 
 struct Correction {
   std::int64_t charge_ns = 0;  // What the launches since the last measure cost beyond what was charged.
