@@ -12,8 +12,10 @@ constexpr std::uint64_t kPollActiveNs = 5'000'000;
 constexpr std::uint64_t kPollIdleNs = 100'000'000;
 constexpr std::uint64_t kUrgentCreditNs = 1'000'000'000;
 constexpr std::uint64_t kGrantExpiresNs = 5'000'000;
-constexpr std::uint64_t kComesWithinNs = 500'000;       // Beyond the lead: threads of a quiet host.
-constexpr std::uint64_t kLeadStepNs = 40'000;           // At most, the first time the host is late.
+constexpr std::uint64_t kComesWithinNs = 500'000;   // Beyond the lead: threads of a quiet host.
+constexpr std::uint64_t kLeadStepNs = 40'000;       // At most, the first time the host is late.
+constexpr std::uint64_t kPatienceNs = 250'000'000;  // Then a waiting tenant puts claims to the test.
+constexpr std::uint64_t kDoubtedForNs = 10'000'000'000;
 constexpr std::uint64_t kKeptOffForNs = 1'000'000'000;  // Whoever stays away longer is gone.
 
 }  // namespace
@@ -82,9 +84,11 @@ void LaneArbiter::adapt_lead(const Tenant& tenant, std::uint64_t came_at) {
   lead_ns_ -= std::min(1'000 + lead_ns_ / 1024, lead_ns_ - settings_.lead_min_ns);
 }
 
-// New work of a predicted length came in.
+// New work of a predicted length came in. Who was found to claim work that never ran is charged for it all
+// the same, but holds nobody up with it.
 void LaneArbiter::accept(Tenant& tenant, std::uint64_t came_at, std::uint64_t length) {
   if (tenant.granted) adapt_lead(tenant, came_at);
+  if (came_at < tenant.doubted_until) return;
   const std::uint64_t end = std::max(busy_until_, came_at) + length;
   if (queue_.size() == kQueueMax) queue_.erase(queue_.begin(), queue_.begin() + kQueueMax / 2);
   queue_.push_back({tenant.key, came_at, tenant.submitted, length, end});
@@ -101,19 +105,43 @@ void LaneArbiter::replay_from(std::size_t index) {
   busy_until_ = end;
 }
 
+// First come, first served: what stood in front of work that ended had ended before. A claim that it runs
+// much longer was no mistake.
+void LaneArbiter::doubt_before(std::size_t index, std::uint64_t ended_at) {
+  for (std::size_t i = 0; i < index; ++i) {
+    if (queue_[i].end < ended_at + kPatienceNs) continue;
+    for (Tenant& tenant : tenants_)
+      if (tenant.key == queue_[i].key && tenant.key != queue_[index].key)
+        tenant.doubted_until = ended_at + kDoubtedForNs;
+  }
+}
+
+// Nobody is held up by what a doubted tenant claims to run.
+void LaneArbiter::forget_doubted(std::uint64_t now) {
+  const auto doubted = [&](const Stretch& stretch) {
+    return std::any_of(tenants_.begin(), tenants_.end(), [&](const Tenant& tenant) {
+      return tenant.key == stretch.key && now < tenant.doubted_until;
+    });
+  };
+  if (std::erase_if(queue_, doubted) > 0 && !queue_.empty()) replay_from(0);
+}
+
 // A tenant measured when the device really finished something: put the model right from there on.
-void LaneArbiter::learn_end(Tenant& tenant) {
+void LaneArbiter::learn_end(Tenant& tenant, std::uint64_t now) {
   const Pair report = tenant.ledger->last_end.load();
-  if (report.low <= tenant.last_end) return;
+  if (report.low <= tenant.last_end || report.low > now) return;
   tenant.last_end = report.low;
+  tenant.probing = false;
   for (std::size_t i = 0; i < queue_.size(); ++i) {
     Stretch& stretch = queue_[i];
     const std::uint64_t rest = stretch.submitted_to - report.high;
     if (stretch.key != tenant.key || rest >= stretch.length) continue;  // Unsigned: also what lies before.
+    doubt_before(i, report.low);
     stretch.end = report.low + rest;
     // Something in front that is modelled to end later has in truth ended before: first come, first served.
     replay_from(i);
     queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(i));
+    forget_doubted(now);
     return;
   }
 }
@@ -136,7 +164,7 @@ void LaneArbiter::read(Tenant& tenant, std::uint64_t now) {
   }
   tenant.used_grant |= fresh > 0;
   tenant.kept_off &= fresh == 0;
-  learn_end(tenant);
+  learn_end(tenant, now);
   const std::uint64_t wait = tenant.ledger->wait_seq.load(std::memory_order_acquire);
   if (wait != tenant.seen_wait) {
     if (!tenant.waits()) tenant.waits_since = now;
@@ -272,8 +300,11 @@ std::uint64_t LaneArbiter::step(std::uint64_t now) {
     const std::uint64_t lead = lead_for(*chosen, now);
     const std::uint64_t due = std::max(until > lead ? until - lead : 0, hold > now ? hold : 0);
     if (due > now) {
-      next = std::min(next, due);
-      break;
+      // Whoever waited long may put one piece behind what others claim to run: its end tells the truth.
+      const std::uint64_t probe = chosen->probing ? UINT64_MAX : chosen->waits_since + kPatienceNs;
+      next = std::min({next, due, probe});
+      if (probe > now) break;
+      chosen->probing = true;
     }
     chosen->held = hold + lead > until;
     chosen->due_at = busy_until_ > lead ? busy_until_ - lead : 0;

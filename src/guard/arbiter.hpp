@@ -70,6 +70,8 @@ class LaneArbiter {
     bool used_grant = false;  //
     bool held = false;        // It was let in late on purpose.
     bool kept_off = false;    // Its last grant ran out before it came: it wants the device, its host is busy.
+    bool probing = false;  // It was let in behind work of others that should still run; its end is awaited.
+    std::uint64_t doubted_until = 0;  // It claimed work that cannot have run.
     std::uint64_t granted_at = 0;
     std::uint64_t expected_ns = 0;
     [[nodiscard]] bool waits() const { return seen_wait != served_wait; }
@@ -87,7 +89,9 @@ class LaneArbiter {
   void accept(Tenant& tenant, std::uint64_t came_at, std::uint64_t length);
   [[nodiscard]] std::uint64_t comes_until(const Tenant& tenant) const;
   [[nodiscard]] std::uint64_t expires_at(const Tenant& tenant) const;
-  void learn_end(Tenant& tenant);
+  void learn_end(Tenant& tenant, std::uint64_t now);
+  void doubt_before(std::size_t index, std::uint64_t ended_at);
+  void forget_doubted(std::uint64_t now);
   void replay_from(std::size_t index);
   void adapt_lead(const Tenant& tenant, std::uint64_t came_at);
   void keep_standing(std::uint64_t now);

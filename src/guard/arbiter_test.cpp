@@ -294,6 +294,31 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("arbiter: a tenant that lies about its work costs its neighbour next to nothing") {
+  World world;
+  world.add(3000, 2 * kMs);
+  Client& liar = world.add(7000, 2 * kMs);
+  liar.stopped = true;
+  for (std::uint64_t now = kMs; now < 10'000 * kMs; now += kMs) {
+    const std::uint64_t mark = liar.used().submitted_ns.fetch_add(60'000 * kMs) + 60'000 * kMs;
+    liar.used().submitted_at.store(now);
+    LaneGate(*liar.control, *liar.ledger, 0, Lane::kCompute).report_end(mark, now + 3'600'000 * kMs);
+    world.run(now);
+  }
+  INFO("neighbour ms " << world.clients[0]->received / kMs);
+  CHECK(world.clients[0]->received > 9'000 * kMs);
+}
+
+TEST_CASE("arbiter: whoever waits behind one long kernel puts one of its own behind it, not a heap") {
+  World world;
+  Client& quick = world.add(5000, 2 * kMs);
+  world.add(5000, 3'000 * kMs);
+  world.run(10'000 * kMs);
+  const std::uint64_t queued = world.device.free_at > 10'000 * kMs ? world.device.free_at - 10'000 * kMs : 0;
+  INFO("quick ms " << quick.received / kMs << " queued ms " << queued / kMs);
+  CHECK(queued < 3'010 * kMs);
+}
+
 TEST_CASE("arbiter: a tenant that was let in and stopped holds the others up for milliseconds only") {
   World world;
   world.add(3000, 2 * kMs);
