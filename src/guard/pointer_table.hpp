@@ -27,9 +27,9 @@ class PointerTable {
   bool insert(const TableEntry& entry) {
     Shard& shard = shard_of(entry.key);
     const Hold hold(shard);
-    if ((shard.filled + 1) * 4 > shard.capacity * 3 && !grow(shard)) return false;
-    TableEntry* place = find(shard, entry.key);
-    if (place == nullptr) place = free_place(shard, entry.key);
+    // Half empty: the cost of a look-up is a line of memory or two, however many live.
+    if ((shard.filled + 1) * 2 > shard.capacity && !grow(shard)) return false;
+    TableEntry* place = place_for(shard, entry.key);
     if (place->key == 0) ++shard.filled;
     *place = entry;
     return true;
@@ -112,10 +112,14 @@ class PointerTable {
       if (entry.key == 0) return nullptr;
     }
   }
-  static TableEntry* free_place(Shard& shard, std::uint64_t key) {
+  // Where `key` is, or the first place it may take.
+  static TableEntry* place_for(Shard& shard, std::uint64_t key) {
+    TableEntry* removed = nullptr;
     for (std::uint64_t i = hash(key) >> 8;; ++i) {
       TableEntry& entry = shard.entries[i & (shard.capacity - 1)];
-      if (entry.key < 2) return &entry;
+      if (entry.key == key) return &entry;
+      if (entry.key == 0) return removed == nullptr ? &entry : removed;
+      if (entry.key == 1 && removed == nullptr) removed = &entry;
     }
   }
   // From the kernel, not from malloc: the program's allocator may be the one calling us.
@@ -123,7 +127,7 @@ class PointerTable {
     std::uint64_t live = 0;
     for (std::uint64_t i = 0; i < shard.capacity; ++i) live += shard.entries[i].key >= 2 ? 1 : 0;
     std::uint64_t capacity = 128;
-    while (capacity < (live + 1) * 2) capacity *= 2;
+    while (capacity < (live + 1) * 3) capacity *= 2;
     void* memory = ::mmap(
         nullptr, capacity * sizeof(TableEntry), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return false;
@@ -132,7 +136,7 @@ class PointerTable {
     fresh.capacity = capacity;
     for (std::uint64_t i = 0; i < shard.capacity; ++i) {
       if (shard.entries[i].key < 2) continue;
-      *free_place(fresh, shard.entries[i].key) = shard.entries[i];
+      *place_for(fresh, shard.entries[i].key) = shard.entries[i];
       ++fresh.filled;
     }
     if (shard.entries != nullptr) ::munmap(shard.entries, shard.capacity * sizeof(TableEntry));
