@@ -110,6 +110,19 @@ def pause_gives_back(sharing):
         neighbour.communicate(timeout=60)
 
 
+def handover_is_verified():
+    got, _, err = answer([PROGRAMS / "cl_verify"])
+    check("zero_and_verify: zeroes exactly its range and finds nothing left",
+          [got.get(key) for key in ("done", "left", "inside", "outside")] == [0, 0, 0, 2], (got, err))
+    check("zero_and_verify: nothing, and more than there is, are refused",
+          got.get("nothing", 0) != 0 and got.get("beyond", 0) != 0, got)
+    # The fault lies between the guard and the device.
+    layers = f"OPENCL_LAYERS={PROGRAMS / 'libfaulty-opencl.so'}:{BUILD / 'libtranche-guard.so'}"
+    got, _, err = answer(["env", layers, "TRANCHE_FAULT=unfilled", PROGRAMS / "cl_verify"])
+    check("zero_and_verify: a byte that the device left is counted",
+          [got.get(key) for key in ("done", "left", "inside")] == [0, 1, 1], (got, err))
+
+
 def foreign_programs_run():
     if shutil.which("clpeak") is None:
         print("[skipped] clpeak is not installed")
@@ -128,6 +141,7 @@ def main():
     memory_is_exact()
     cannot_be_switched_off()
     measuring_is_not_seen()
+    handover_is_verified()
     pause_gives_back(sharing=False)
     pause_gives_back(sharing=True)
     if os.environ.get("TRANCHE_LONG"):

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // TEST EQUIPMENT, never installed: an OpenCL layer that makes a good device bad, for tests of our device
 // tests.
-//   OPENCL_LAYERS=libfaulty-opencl.so TRANCHE_FAULT=stuck|flip|wrong|slow
+//   OPENCL_LAYERS=libfaulty-opencl.so TRANCHE_FAULT=stuck|flip|wrong|unfilled|slow
 //   stuck  a bit of every buffer of 64 KiB or more is always one
 //   flip   one byte of such a buffer changes once, after the fifth kernel
 //   wrong  every third kernel leaves out its last item
+//   unfilled  a fill leaves out its last byte
 //   slow   kernels take 50 ms longer, and bytes move at no more than 25 MB/s
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -118,6 +119,19 @@ static cl_int CL_API_CALL write_buffer(cl_command_queue queue,
   return real.clEnqueueWriteBuffer(queue, memory, blocking, offset, size, in, waits, list, event);
 }
 
+static cl_int CL_API_CALL fill_buffer(cl_command_queue queue,
+                                      cl_mem memory,
+                                      const void* pattern,
+                                      size_t pattern_size,
+                                      size_t offset,
+                                      size_t size,
+                                      cl_uint waits,
+                                      const cl_event* list,
+                                      cl_event* event) {
+  if (fault_is("unfilled") && pattern_size < size) size -= pattern_size;
+  return real.clEnqueueFillBuffer(queue, memory, pattern, pattern_size, offset, size, waits, list, event);
+}
+
 static cl_int CL_API_CALL copy_buffer(cl_command_queue queue,
                                       cl_mem from,
                                       cl_mem to,
@@ -155,6 +169,7 @@ EXPORT cl_int CL_API_CALL clInitLayer(cl_uint entries,
   ours.clReleaseMemObject = release_buffer;
   ours.clEnqueueNDRangeKernel = launch;
   ours.clEnqueueReadBuffer = read_buffer;
+  ours.clEnqueueFillBuffer = fill_buffer;
   ours.clEnqueueWriteBuffer = write_buffer;
   ours.clEnqueueCopyBuffer = copy_buffer;
   *entries_out = shared;
