@@ -128,6 +128,38 @@ nonzero = [value for key, value in json.loads(scan.stdout or "{}").items() if "z
 check("contents: what a tenant wrote is not there for the next", scan.returncode == 0 and nonzero and not any(nonzero),
       scan.stdout + scan.stderr)
 
+def found_by_the_next(device, leaves):
+    """Non-zero words that a tenant finds which came while the one before it was there, and had freed its memory alone."""
+    broker = f"{device}.sock"  # One that has seen nothing dirty yet.
+    first = start(device, ["--vram", "4GiB", "--name", "first"], [probe(leaves)], broker)
+    ready = first.stdout.readline()
+    second = start(device, ["--vram", "4GiB", "--name", "second"],
+                   [standin / "canary", "--mode", "scan", "--mib", "512"], broker)
+    told, log = second.communicate(timeout=60)
+    first.communicate("\n", timeout=60)
+    return json.loads(told)["nonzero_words"] if ready == "ready\n" and first.returncode == 0 else (ready, log)
+
+
+READY = 'puts("ready"); fflush(stdout); getchar(); return 0; }'
+found = found_by_the_next("alone", r"""
+int main() { DEVICE CUdeviceptr p; const size_t n = 256 << 20;
+  if (cuMemAlloc_v2(&p, n) || cuMemsetD8_v2(p, 0x5a, n) || cuMemFree_v2(p)) return 1; """ + READY)
+check("contents: what was freed while nobody shared the device is not there for whoever comes later", found == 0, found)
+found = found_by_the_next("contexts", r"""
+int main() { DEVICE CUdeviceptr p; CUcontext other; const size_t n = 256 << 20;
+  if (cuCtxCreate_v2(&other, 0, d) || cuMemAlloc_v2(&p, n) || cuMemsetD8_v2(p, 0x5a, n)) return 1;
+  if (cuCtxSynchronize() || cuCtxDestroy_v2(other)) return 2; """ + READY)
+check("contents: nor what a context took with it", found == 0, found)
+found = found_by_the_next("graph-memory", r"""
+int main() { DEVICE CUgraph graph; CUgraphNode node; CUgraphExec exec; CUstream s; const size_t n = 256 << 20;
+  CUDA_MEM_ALLOC_NODE_PARAMS a; memset(&a, 0, sizeof a); a.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  a.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE; a.bytesize = n;
+  cuStreamCreate(&s, CU_STREAM_NON_BLOCKING); cuGraphCreate(&graph, 0);
+  if (cuGraphAddMemAllocNode(&node, graph, NULL, 0, &a) || cuGraphInstantiateWithFlags(&exec, graph, 0)) return 1;
+  if (cuGraphLaunch(exec, s) || cuMemsetD8Async(a.dptr, 0x5a, n, s) || cuStreamSynchronize(s)) return 2;
+  if (cuMemFree_v2(a.dptr) || cuDeviceGraphMemTrim(d)) return 3; """ + READY)
+check("contents: nor what a graph allocated", found == 0, found)
+
 zeroed = probe(r"""
 #include <stdint.h>
 typedef int (*Zero)(uint64_t, size_t, uint64_t*);

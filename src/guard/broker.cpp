@@ -151,7 +151,7 @@ void Broker::serve(const Source& source, std::uint32_t, std::uint64_t now) {
 void Broker::ring(BrokerTenant& tenant, std::uint64_t now) {
   std::uint64_t count = 0;
   if (::read(tenant.bell(), &count, sizeof count) < 0) return;
-  heed_dirt(tenant, now);
+  if (notice_dirt(tenant)) publish_dirt();
   for (std::uint32_t i = 0; i < tenant.limits().device_count; ++i) {
     const auto device = devices_.find(tenant.limits().devices[i].physical);
     if (device != devices_.end()) device->second.next_step = 0;
@@ -167,15 +167,24 @@ void Broker::ring(BrokerTenant& tenant, std::uint64_t now) {
   ::epoll_ctl(epoll_, EPOLL_CTL_MOD, tenant.bell(), &event);
 }
 
-// A job says that it gave memory back which it could not zero.
-void Broker::heed_dirt(BrokerTenant& tenant, std::uint64_t now) {
+// A job gave memory back as it was: because it could not zero it, or while nobody shared the device.
+bool Broker::notice_dirt(BrokerTenant& tenant) {
   bool found = false;
   for (std::uint32_t i = 0; i < tenant.limits().device_count; ++i) {
-    const std::uint64_t dirty = tenant.ledger().devices[i].dirty_bytes.load(std::memory_order_relaxed);
+    const std::uint64_t dirty = tenant.ledger().devices[i].dirty_bytes.load();
     if (std::exchange(tenant.seen_dirty[i], dirty) == dirty) continue;
-    found = found || !std::exchange(devices_[tenant.limits().devices[i].physical].dirty, true);
+    devices_[tenant.limits().devices[i].physical].dirty = true;
+    found = true;
   }
-  if (found) regroup(now);
+  return found;
+}
+
+void Broker::publish_dirt() {
+  for (auto& [name, tenant] : tenants_)
+    for (std::uint32_t i = 0; i < tenant->limits().device_count; ++i)
+      devices_[tenant->limits().devices[i].physical].dirty
+          ? tenant->control().devices[i].flags.fetch_or(kZeroOnAlloc)
+          : tenant->control().devices[i].flags.fetch_and(~std::uint32_t{kZeroOnAlloc});
 }
 
 void Broker::unmute(std::uint64_t now) {
@@ -222,8 +231,6 @@ void Broker::regroup(std::uint64_t now) {
       control.co_tenants.store(others);
       Device& device = devices_[wanted.physical];
       others > 0 ? control.flags.fetch_or(kZeroOnFree) : control.flags.fetch_and(~std::uint32_t{kZeroOnFree});
-      device.dirty ? control.flags.fetch_or(kZeroOnAlloc)
-                   : control.flags.fetch_and(~std::uint32_t{kZeroOnAlloc});
       const bool counts = !tenant->processes.empty();
       for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
         LaneArbiter& arbiter = device.lanes[lane];
@@ -240,6 +247,11 @@ void Broker::regroup(std::uint64_t now) {
       device.next_step = 0;
     }
   }
+  // After the word that all must zero from now on: what was left before it is seen here.
+  for (auto& [name, tenant] : tenants_)
+    for (std::uint32_t i = 0; i < tenant->limits().device_count; ++i)
+      if (present[tenant->limits().devices[i].physical] > 1) notice_dirt(*tenant);
+  publish_dirt();
 }
 
 }  // namespace tranche::guard

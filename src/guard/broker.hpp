@@ -74,7 +74,8 @@ class Broker {
   void remove_orphans(std::uint64_t now);
   void regroup(std::uint64_t now);  // Who shares which device has changed.
   void mark_dirty(BrokerTenant& tenant, const BrokerTenant::Reclaimed& reclaimed);
-  void heed_dirt(BrokerTenant& tenant, std::uint64_t now);
+  bool notice_dirt(BrokerTenant& tenant);
+  void publish_dirt();
   std::uint64_t step_devices(std::uint64_t now);
   static std::uint64_t key_of(const BrokerTenant& tenant) {
     return reinterpret_cast<std::uintptr_t>(&tenant);

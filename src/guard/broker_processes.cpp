@@ -115,6 +115,7 @@ void Broker::process_gone(BrokerTenant& tenant, int fd, std::uint64_t now) {
   if (gone.pidfd >= 0) ::close(gone.pidfd);
   tenant.processes.erase(process);
   mark_dirty(tenant, tenant.forget(gone.identity));
+  if (tenant.processes.empty()) notice_dirt(tenant);  // The next one here may be somebody else's.
   regroup(now);
 }
 

@@ -154,6 +154,7 @@ void Broker::remove_tenant(const std::string& name, std::uint64_t now) {
   const auto found = tenants_.find(name);
   if (found == tenants_.end()) return;
   BrokerTenant& tenant = *found->second;
+  notice_dirt(tenant);
   // Whoever still runs keeps the last limits as a ceiling: the gate falls back by itself when the beat ends.
   for (std::uint32_t i = 0; i < tenant.limits().device_count; ++i) {
     for (LaneControl& lane : tenant.control().devices[i].lanes)

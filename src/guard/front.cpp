@@ -23,6 +23,7 @@ constexpr std::uint64_t kLongKernelNs = 100'000;  // A measure costs some 3 us o
 constexpr std::uint64_t kMeasureSpacingNs = 300'000;  // Shorter ones: 1 % of the caller's time.
 constexpr std::uint64_t kFirstMeasureNs = 250'000'000;
 constexpr std::uint64_t kFirstPollNs = 30'000;
+constexpr int kBrokerAnswersWithinMs = 100;
 constexpr std::uint64_t kCopyChunk = 16ULL << 20;
 constexpr std::uint64_t kCopyNsPerMiBFirst = 100'000;  // About 10 GB/s until measured.
 
@@ -144,9 +145,14 @@ void log_refusal(const char* api, std::uint32_t device, std::uint64_t bytes, con
   if (length > 0 && ::write(STDERR_FILENO, text, static_cast<std::size_t>(length)) < 0) return;
 }
 
-bool must_zero_on_free(std::uint32_t device) {
+bool must_zero_on_free(std::uint32_t device, std::uint64_t bytes) {
   const DeviceControl* limits = settings(device);
-  return limits != nullptr && (limits->flags.load(kRelaxed) & kZeroOnFree) != 0;
+  if (limits == nullptr) return false;
+  if ((limits->flags.load(kRelaxed) & kZeroOnFree) != 0) return true;
+  if (!has_slot()) return false;
+  // First noted, then looked at again: whoever joins meanwhile sees the note, or we see that it joined.
+  ledger_region()->devices[device].dirty_bytes.fetch_add(bytes);
+  return (limits->flags.load() & kZeroOnFree) != 0;
 }
 
 bool must_zero_on_alloc(std::uint32_t device) {
@@ -158,6 +164,13 @@ void report_dirty(std::uint32_t device, std::uint64_t bytes) {
   if (device >= kDevicesMax || !has_slot()) return;
   ledger_region()->devices[device].dirty_bytes.fetch_add(bytes);
   ring();
+}
+
+bool may_go_back_dirty(std::uint32_t device, std::uint64_t bytes) {
+  if (bytes == 0 || !must_zero_on_free(device, bytes)) return true;
+  if (!must_zero_on_alloc(device)) report_dirty(device, bytes);
+  for (int i = 0; i < kBrokerAnswersWithinMs && !must_zero_on_alloc(device); ++i) ::usleep(1'000);
+  return must_zero_on_alloc(device);
 }
 
 LaunchTicket before_launch(std::uint32_t device, std::uint64_t key) {

@@ -22,7 +22,7 @@
 //   copies     CopyTicket c = before_copy(device, bytes); real call; copy_completed(c, ns) if a time is
 //   known.
 //              max_copy_chunk(device) says in what pieces a large copy should go while others share.
-//   freeing    must_zero_on_free(device), must_zero_on_alloc(device).
+//   freeing    must_zero_on_free(device, bytes), must_zero_on_alloc(device).
 //   ending     should_stop() tells warned and ended; before_launch() refuses by itself when the time is over.
 // No call allocates from the heap of the program, throws, or starts a thread.
 #include <cstdint>
@@ -53,10 +53,15 @@ void add_unasked(std::uint32_t device, std::uint64_t bytes);
 [[nodiscard]] std::uint64_t visible_free(std::uint32_t device, std::uint64_t real_free);
 // One line on stderr, the job's log: limit, use and request in bytes. At most one a millisecond.
 void log_refusal(const char* api, std::uint32_t device, std::uint64_t bytes, const VramAnswer& answer);
-[[nodiscard]] bool must_zero_on_free(std::uint32_t device);
+// Whether these bytes must be zeroed before they go back. If not, they are noted as left: whoever comes to
+// share the device later must not read them either.
+[[nodiscard]] bool must_zero_on_free(std::uint32_t device, std::uint64_t bytes);
 [[nodiscard]] bool must_zero_on_alloc(std::uint32_t device);
 // Memory goes back to the device although it could not be zeroed: others must zero what they get.
 void report_dirty(std::uint32_t device, std::uint64_t bytes);
+// Before memory goes back that cannot be zeroed: true once nobody can read what is in it, because nobody
+// shares the device or because all who do were told. Waits for the broker, a tenth of a second at most.
+[[nodiscard]] bool may_go_back_dirty(std::uint32_t device, std::uint64_t bytes);
 
 // --- launches ---
 struct LaunchTicket {

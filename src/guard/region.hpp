@@ -117,7 +117,7 @@ struct DeviceLedger {
   alignas(64) AtomicPair head;
   alignas(64) Word64 peak_bytes;
   Word64 refusals;
-  Word64 dirty_bytes;                   // Bytes that dead processes left behind, not yet scrubbed.
+  Word64 dirty_bytes;                   // Bytes that went back to the device as they were. Only ever grows.
   Word64 context_bytes;                 // What a context took at most: reserved before the next one is made.
   Word64 image_bytes[kImageForms];      // The same of modules, by the form of their images.
   AtomicPair known_images[kImagesMax];  // low = key of an image, high = bytes it took. See cuda/images.cpp.

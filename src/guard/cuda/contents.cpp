@@ -95,7 +95,7 @@ void clean_new_array(std::uint32_t device, void* array, unsigned levels) {
 }
 
 void clean_old_array(std::uint32_t device, void* array, unsigned levels, std::uint64_t bytes) {
-  if (must_zero_on_free(device) && !zero_levels(array, levels)) report_dirty(device, bytes);
+  if (must_zero_on_free(device, bytes) && !zero_levels(array, levels)) report_dirty(device, bytes);
 }
 
 namespace {

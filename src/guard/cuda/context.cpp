@@ -25,6 +25,18 @@ void forget_freed() {
       [](const TableEntry& entry) { release(entry.device, entry.bytes); });
 }
 
+// A context takes with it what was not freed, as it is.
+void announce_dirt(std::uint32_t device) {
+  std::uint64_t bytes = 0;
+  memory_table.remove_if(
+      [&](const TableEntry& entry) {
+        if (entry.device == device) bytes += entry.bytes;
+        return false;
+      },
+      [](const TableEntry&) {});
+  if (!may_go_back_dirty(device, bytes)) report_dirty(device, bytes);
+}
+
 // What a context takes is known once one was made: from then on it is reserved first.
 template <class Ask, class Undo>
 Result make_context(const char* api, std::uint32_t device, Ask ask, Undo undo) {
@@ -128,6 +140,7 @@ GUARD_EXPORT Result cuGreenCtxCreate(void** out, void* description, Device devic
 #define GUARD_RELEASE(name, type, device)      \
   GUARD_EXPORT Result name(type object) {      \
     const std::uint32_t where = device;        \
+    announce_dirt(where);                      \
     const Result outcome = REAL(name)(object); \
     if (outcome == kSuccess) {                 \
       forget_freed();                          \

@@ -20,7 +20,7 @@ void clean_new_on(std::uint32_t device, Pointer pointer, std::uint64_t bytes, St
 }
 // Work on the device like any other: whoever frees in a loop pays for it.
 void clean_old(std::uint32_t device, Pointer pointer, std::uint64_t bytes) {
-  if (!must_zero_on_free(device)) return;
+  if (!must_zero_on_free(device, bytes)) return;
   auto* set = DRIVER(cuMemsetD8_v2, Result(Pointer, unsigned char, std::size_t));
   const auto zero = [&] { return set == nullptr ? kNotSupported : set(pointer, 0, bytes); };
   if (device_work(DeviceWork::kSet, bytes, nullptr, StreamKind::kLegacy, zero) != kSuccess)

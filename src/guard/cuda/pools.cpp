@@ -129,7 +129,7 @@ Result free_on_stream(Pointer pointer, Stream stream, bool per_thread, Ask ask) 
   TableEntry entry;
   const bool capturing = is_capturing(stream, per_thread);
   const bool ours = !capturing && memory_table.remove(pointer, entry);
-  if (ours && must_zero_on_free(entry.device)) {
+  if (ours && must_zero_on_free(entry.device, entry.bytes)) {
     auto* set = DRIVER(cuMemsetD8Async, Result(Pointer, unsigned char, std::size_t, Stream));
     const StreamKind kind = per_thread ? StreamKind::kPerThread : StreamKind::kLegacy;
     const auto zero = [&] {
@@ -168,11 +168,23 @@ bool settle_pools(PoolCare care) {
   return came_back > 0;
 }
 
+namespace {
+
+// Memory of graphs has no addresses of its own while no graph runs, so it cannot be zeroed.
+std::uint64_t held_by_graphs(std::uint32_t device) {
+  for (std::uint32_t i = 1; i < kPoolsMax; ++i)
+    if (device < kDevicesMax && pools[i].handle == &graph_marks[device]) return pools[i].charged;
+  return 0;
+}
+
+}  // namespace
+
 Result trim_graph_memory(Device device) {
   auto* trim = DRIVER(cuDeviceGraphMemTrim, Result(Device));
   graph_trims.fetch_add(1);
   if (trim == nullptr || graph_launches.load() != 0) return kSuccess;  // A trim is a wish, not a promise.
-  return trim(device);
+  const auto where = static_cast<std::uint32_t>(device);
+  return may_go_back_dirty(where, held_by_graphs(where)) ? trim(device) : kSuccess;
 }
 
 void settle_graph_memory(std::uint32_t device) {

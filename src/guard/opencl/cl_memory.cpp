@@ -183,7 +183,7 @@ void destroy(MemObject* object) {
   if (object->argument_uses.load() != 0) forget_argument(object);
   bool zero = object->kind == MemKind::kBuffer || object->kind == MemKind::kImage;
   zero = zero && object->charged != 0 && object->host_pointer == nullptr &&
-         must_zero_on_free(object->devices[0]);
+         must_zero_on_free(object->devices[0], object->charged);
   MemObject* parent = object->parent;
   if (zero) {
     zero_and_release(object);

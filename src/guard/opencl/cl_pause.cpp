@@ -124,7 +124,7 @@ bool movable(const MemObject* object) {
 
 void zero_now(MemObject* object) {
   if (object->host_pointer != nullptr || object->kind != MemKind::kBuffer ||
-      !must_zero_on_free(object->devices[0]))
+      !must_zero_on_free(object->devices[0], object->size))
     return;
   const cl_command_queue queue = take_own_queue(object->context);
   const cl_uint zero = 0;

@@ -51,7 +51,7 @@ void* CL_API_CALL svm_alloc(cl_context context, cl_svm_mem_flags flags, size_t b
 void zero(cl_context context, void* pointer) {
   SharedRecord record;
   if (!allocations().find(pointer, record) || record.device_count == 0 ||
-      !must_zero_on_free(record.devices[0]))
+      !must_zero_on_free(record.devices[0], record.bytes))
     return;
   const cl_command_queue queue = take_own_queue(context);
   const cl_uint pattern = 0;
