@@ -5,10 +5,14 @@ that a probe which can never succeed is not counted as a defence."""
 import ctypes  # noqa: F401  (the probes use it; here it shows that the machine has it)
 import os
 import pathlib
+import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
+import time
 
 root = pathlib.Path(__file__).resolve().parent.parent
 build = pathlib.Path(os.environ.get("TRANCHE_BUILD_DIR", root / "build/dev"))
@@ -176,7 +180,6 @@ def results(text, names):
 
 def run_probes():
     global controls
-    import socket
     listener = socket.create_server(("127.0.0.1", 0))
     named = socket.socket(socket.AF_UNIX)
     name = f"tranche-probe-{os.getpid()}"
@@ -237,8 +240,180 @@ def run_limits():
     check("wipe: the link's target on the node is unharmed", pathlib.Path("/etc/passwd").stat().st_size > 0)
 
 
+def run(*words):
+    subprocess.run([str(word) for word in words], check=True, stdout=subprocess.DEVNULL)
+
+
+NODE, NEIGHBOUR, PUBLIC, PRIVATE = "198.51.100.1", "198.51.100.2", "203.0.113.7", "10.9.9.9"
+ANSWER = ("import socket\nserver = socket.create_server(('0.0.0.0', 7000))\nprint('open', flush=True)\n"
+          "while True:\n    server.accept()[0].close()")
+
+
+def make_world():
+    """This process moves to a network of its own, where it plays the node; beyond a wire is everybody else."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(0x40000000 | 0x20000) != 0:
+        raise OSError(ctypes.get_errno(), "cannot make a network for the test")
+    names = folder / "resolv.conf"
+    names.write_text("nameserver 127.0.0.1\n")
+    run("mount", "--make-rprivate", "/")
+    run("mount", "--bind", names, os.path.realpath("/etc/resolv.conf"))
+    world = subprocess.Popen(["unshare", "-n", "sh", "-c", "ip link set lo up; exec python3 -c \"$0\"", ANSWER],
+                             stdout=subprocess.PIPE, text=True)
+    world.stdout.readline()
+    inside = ("nsenter", "-n", "-t", world.pid, "ip")
+    run("ip", "link", "set", "lo", "up")
+    run("ip", "link", "add", "wire", "type", "veth", "peer", "name", "wire", "netns", world.pid)
+    run("ip", "addr", "add", NODE + "/30", "dev", "wire")
+    run("ip", "addr", "add", "fd00:7::1/64", "dev", "wire", "nodad")
+    run("ip", "link", "set", "wire", "up")
+    run(*inside, "addr", "add", NEIGHBOUR + "/30", "dev", "wire")
+    run(*inside, "link", "set", "wire", "up")
+    for address in (PUBLIC, PRIVATE):
+        run(*inside, "addr", "add", address + "/32", "dev", "lo")
+        run("ip", "route", "add", address, "via", NEIGHBOUR)
+    return world
+
+
+def answer_names():
+    """A name server on the node's loopback, where many distributions have one."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind(("127.0.0.1", 53))
+
+    def serve():
+        while True:
+            question, asker = server.recvfrom(512)
+            end = question.index(b"\0", 12) + 5
+            known = question[end - 4:end - 2] == b"\0\1"  # An address of the old kind.
+            answer = b"\xc0\x0c\0\1\0\1\0\0\0\1\0\4" + socket.inet_aton(PUBLIC) if known else b""
+            server.sendto(question[:2] + b"\x81\x80\0\1" + (b"\0\1" if known else b"\0\0") + b"\0\0\0\0" +
+                          question[12:end] + answer, asker)
+    threading.Thread(target=serve, daemon=True).start()
+
+
+def reaches(address, port, timeout=3):
+    try:
+        socket.create_connection((address, port), timeout).close()
+        return True
+    except OSError:
+        return False
+
+
+def carriers():
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and b"slirp4netns" in (entry / "cmdline").read_bytes() and \
+                    os.readlink(entry / "ns/net") == os.readlink("/proc/self/ns/net"):
+                found.append(int(entry.name))
+        except OSError:
+            pass
+    return found
+
+
+def run_networks():
+    """A job with a network of its own reaches the world, and neither the node, nor its neighbours, nor other jobs."""
+    global controls
+    if os.geteuid() != 0 or not shutil.which("slirp4netns") or not shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin"):
+        print("skipped: networks of jobs need root, slirp4netns and nft")
+        return
+    world = make_world()
+    answer_names()
+    listener = socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    port = listener.getsockname()[1]
+    private = ("--job-network", "private")
+    try_it = ("import socket, sys\ndef reaches(address, port, device=None):\n    s = socket.socket(socket.AF_INET6 if ':' in "
+              "address else socket.AF_INET)\n    s.settimeout(3)\n    try:\n        if device: "
+              "s.setsockopt(socket.SOL_SOCKET, 25, device)\n        s.connect((address, port)); return True\n"
+              "    except OSError: return False\n")
+    # What is asked inside, and where the same door is seen from the node.
+    doors = {"the node's loopback through the gateway": (f"('10.0.2.2', {port})", ("127.0.0.1", port)),
+             "the node's loopback through the name server": (f"('10.0.2.3', {port})", ("127.0.0.1", port)),
+             "the node by its own address": (f"('{NODE}', {port})", (NODE, port)),
+             "the node by its address, around the routes": (f"('{NODE}', {port}, b'tap0')", (NODE, port)),
+             "the node by its address of the new kind": (f"('fd00:7::1', {port})", ("fd00:7::1", port)),
+             "a neighbour of the node": (f"('{NEIGHBOUR}', 7000)", (NEIGHBOUR, 7000)),
+             "a private network": (f"('{PRIVATE}', 7000)", (PRIVATE, 7000))}
+    for door, (_, outside) in doors.items():
+        controls += 1
+        check(f"on the node, the door is open: {door}", reaches(*outside))
+    asked = "".join(f"print('open:' if reaches{inside} else 'closed:', {door!r})\n" for door, (inside, _) in doors.items())
+    wanted = f"print('world', reaches('{PUBLIC}', 7000), socket.gethostbyname('anybody.example'))\n"
+    end = sandbox("exec python3 - <<'P'\n" + try_it + asked + wanted + "P", *private)
+    for door in doors:
+        check(f"closed to a job with a network: {door}", f"closed: {door}\n" in end.stdout, end.stdout + end.stderr)
+    check("the world is open, by number and by name", f"world True {PUBLIC}" in end.stdout, end.stdout + end.stderr)
+    end = sandbox("python3 - <<'P'\n" + try_it + f"print(reaches('{PUBLIC}', 7000))\nP")
+    check("without asking there is no network", end.stdout == "False\n", end.stdout + end.stderr)
+    end = sandbox("python3 - <<'P'\n" + try_it + f"print(reaches('{PRIVATE}', 7000), reaches('{NODE}', {port}))\nP", *private,
+                  "--job-network-allow", PRIVATE + "/32", "--job-network-allow", NODE + "/32")
+    check("what the operator allows is open, the node never is", end.stdout == "True False\n", end.stdout + end.stderr)
+    end = sandbox("for command in 'ip route add 10.9.9.9 dev tap0' 'ip link set tap0 down' 'nft flush ruleset' "
+                  "'nft list ruleset'; do /usr/sbin/$command && echo changed; done; ip -o link show tap0", *private)
+    check("a job cannot change its network", "changed" not in end.stdout and "tap0" in end.stdout, end.stdout + end.stderr)
+    networked_probes(private)
+    two_tenants(private, try_it)
+    job = begin("third", "touch /checkpoint/ready; exec sleep 600", private)
+    os.kill(next(pid for pid in carriers() if is_below(pid, job.pid)), 9)
+    check("a network that breaks is the node's fault, and said", "network of the job broke down" in job.communicate()[1])
+    check("nothing that carries packets is left", carriers() == [], carriers())
+    world.kill()
+
+
+def is_below(pid, ancestor):
+    while pid > 1 and pid != ancestor:
+        pid = int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    return pid == ancestor
+
+
+def begin(name, command, options):
+    """A job that goes on beside the test, once it says that it is at work."""
+    job = subprocess.Popen([build / "tranche", "agent-sandbox", "--data", folder / name, *options, command],
+                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: job.poll() is not None or list((folder / name).glob("checkpoints/*/ready")))
+    check(f"the job of {name} is at work", job.poll() is None, job.stderr.read() if job.poll() is not None else "")
+    return job
+
+
+def networked_probes(private):
+    """The whole list again: a network opens none of the other ways out."""
+    names = [n for n in PROBES if n != "an interface beside loopback" and "PROBE_" not in PROBES[n][0]]
+    inside = sandbox("exec python3 - <<'PROBES'\n" + probe_program(names) + "\nPROBES", *private)
+    got = results(inside.stdout, names)
+    for probe in names:
+        check(f"refused inside, with a network: {probe}", got.get(probe) is not None and got[probe] != 77, got.get(probe))
+
+
+def wait_until(holds):
+    end = time.monotonic() + 60
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.02)
+    return holds()
+
+
+def two_tenants(private, try_it):
+    """Two jobs at the same time: one listens wherever it can, the other looks for it everywhere."""
+    listen = ("exec python3 - <<'P'\nimport socket, time\nserver = socket.create_server(('', 5555))\nnamed = socket.socket("
+              "socket.AF_UNIX)\nnamed.bind('\\0of-a-tenant')\nnamed.listen()\nsocket.create_connection(('10.0.2.100', 5555))\n"
+              "open('/checkpoint/ready', 'w')\nserver.accept()\nserver.settimeout(600)\nserver.accept()\n"
+              "open('/checkpoint/reached', 'w')\nP")
+    first = begin("the first tenant", listen, private)
+    look = ("found = [a for a in ['127.0.0.1', '%s', '%s'] + [f'10.0.2.{n}' for n in range(1, 255)] if reaches(a, 5555)]\n"
+            "try:\n    socket.socket(socket.AF_UNIX).connect('\\0of-a-tenant'); found.append('by name')\n"
+            "except OSError: pass\nprint('found', found)\n" % (NODE, NEIGHBOUR))
+    end = sandbox("exec python3 - <<'P'\n" + try_it + look + "P", *private)
+    check("the second tenant's job finds it nowhere", end.stdout == "found []\n", end.stdout + end.stderr)
+    check("nobody reached the first", not list((folder / "the first tenant").glob("checkpoints/*/reached")))
+    check("from the node itself it is not reached either", not any(reaches(a, 5555) for a in ("127.0.0.1", NODE)))
+    supervisor = int(pathlib.Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()[0])
+    os.kill(supervisor, 9)
+    first.wait()
+    check("with its supervisor the job's network ends", wait_until(lambda: carriers() == []), carriers())
+
+
 run_probes()
 run_limits()
+run_networks()
 print(f"{len(PROBES)} probes, {controls} of them shown to succeed outside")
 print(f"{passed} passed, {failed} failed")
 scratch.cleanup()

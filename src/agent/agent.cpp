@@ -45,6 +45,8 @@ Agent::Agent(AgentOptions options,
     home_ = std::make_unique<SandboxHome>(options_.rules.data / "sandbox", options_.guard_library);
     guard_ = std::make_unique<GuardTenants>(options_.rules.data / "broker", options_.program);
     for (const std::string& shortcoming : world_->cgroups->shortcomings()) options_.log(shortcoming);
+    if (options_.rules.network == NetworkKind::kNone)
+      options_.log("jobs that ask for a network are refused: " + options_.rules.no_network);
   }
   sessions_ = std::make_unique<Sessions>(
       Sessions::Out{.data = [this](const wire::SessionData& data) { send_now(data); },

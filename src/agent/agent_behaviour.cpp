@@ -20,7 +20,7 @@ wire::BehaviourRecord Agent::behaviour_of(const Job& job) const {
   record.output = bytes(page.written[0] + page.written[1]);
   record.output_dropped = bytes(page.dropped[0] + page.dropped[1]);
   record.sessions = static_cast<std::uint32_t>(page.sessions.load());
-  record.network = job.folder.grant.spec.network != wire::Network::kNone && options_.rules.host_network;
+  record.network = job_network(options_.rules, job.folder.grant) != NetworkKind::kNone;
   const auto reason = static_cast<wire::EndReason>(page.reason.load());
   if (record.processes_refused != 0) record.limits_hit.emplace_back("processes");
   if (record.memory_kills != 0) record.limits_hit.emplace_back("memory");

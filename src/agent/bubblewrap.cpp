@@ -26,7 +26,7 @@ class Options {
 
 void add_isolation(Options& options, const SandboxPlan& plan) {
   options.add("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try");
-  if (!plan.share_network) options.add("--unshare-net");
+  if (plan.network != NetworkKind::kNode) options.add("--unshare-net");
   options.add("--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL");
   options.add("--uid", std::to_string(kUidInside), "--gid", std::to_string(kUidInside));
   options.add("--hostname", "job");

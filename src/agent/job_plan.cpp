@@ -18,6 +18,9 @@ using wire::EndReason;
 constexpr std::uint32_t kUsers = 60'000;
 constexpr std::uint32_t kTenantUsers = 30'000;
 constexpr int kGangPort = 29'500;
+// For the carrier of the job's network, which is in the job's control group. The job itself has no such file,
+// and no right to make one or to use it.
+constexpr const char* kTunnelDevice = "c 10:200";
 
 std::string joined(const std::vector<std::string>& words) {
   std::string out;
@@ -97,15 +100,18 @@ Result<void, PlanRefusal> check_wishes(const wire::LeaseGrant& grant, const Node
   if (spec.checkpoint && !spec.checkpoint->path.empty() && !may_be_covered(spec.checkpoint->path))
     return refuse(
         PlanRefusal{EndReason::kSetupFailed, "checkpoints cannot be shown at " + spec.checkpoint->path});
-  if (spec.port != 0 && spec.network != wire::Network::kNone)
-    return refuse(
-        PlanRefusal{EndReason::kSetupFailed, "a service has a network of its own: leave network out"});
-  const bool needs_network = spec.network == wire::Network::kInternet ||
-                             (spec.network == wire::Network::kGang && grant.peers.size() > 1);
-  if (needs_network && !rules.host_network)
+  if (spec.port != 0 && job_network(rules, grant) == NetworkKind::kNode)
+    return refuse(PlanRefusal{EndReason::kSetupFailed,
+                              "a service has a network of its own, and this node has none with a way out: "
+                              "leave network out"});
+  const bool gang = spec.network == wire::Network::kGang && grant.peers.size() > 1;
+  if (gang && rules.network != NetworkKind::kNode)
     return refuse(PlanRefusal{EndReason::kPlatformFault,
-                              "this node gives jobs no network; its operator can allow its own with "
-                              "--job-network host"});
+                              "this node has no network between the nodes of a gang; its operator can allow "
+                              "its own with --job-network host"});
+  if (spec.network == wire::Network::kInternet && rules.network == NetworkKind::kNone)
+    return refuse(
+        PlanRefusal{EndReason::kPlatformFault, "this node gives jobs no network: " + rules.no_network});
   for (const wire::TextMap* map : {&spec.envs, &spec.secrets})
     for (const auto& [name, value] : *map)
       if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos ||
@@ -134,6 +140,14 @@ std::uint32_t job_user(const NodeRules& rules, const wire::LeaseGrant& grant) {
   return rules.uid_base + kUsers + static_cast<std::uint32_t>((grant.tenant.value >> 3U) % kTenantUsers);
 }
 
+NetworkKind job_network(const NodeRules& rules, const wire::LeaseGrant& grant) {
+  const wire::Network asked = grant.spec.network;
+  if (asked == wire::Network::kNone) return NetworkKind::kNone;
+  // A gang on one node talks over its loopback.
+  if (asked == wire::Network::kGang && rules.network == NetworkKind::kPrivate) return NetworkKind::kNone;
+  return rules.network;
+}
+
 std::filesystem::path checkpoint_folder(const NodeRules& rules, JobId job) {
   return rules.data / "checkpoints" / text(job);
 }
@@ -154,7 +168,11 @@ Result<SandboxPlan, PlanRefusal> plan_job(const wire::LeaseGrant& grant,
   plan.setup = spec.setup;
   plan.run = spec.run.empty() ? "exec sleep infinity" : spec.run;  // Interactive: sessions come beside it.
   plan.uid = job_user(rules, grant);
-  plan.share_network = spec.network != wire::Network::kNone && rules.host_network;
+  plan.network = job_network(rules, grant);
+  if (plan.network == NetworkKind::kPrivate) {
+    plan.networks_allowed = rules.networks_allowed;
+    plan.devices.emplace_back(kTunnelDevice);
+  }
   plan.binds = home.binds();
   if (!devices.empty()) {
     const bool cuda = std::any_of(devices.begin(), devices.end(), [](const GrantedDevice& device) {
@@ -163,7 +181,8 @@ Result<SandboxPlan, PlanRefusal> plan_job(const wire::LeaseGrant& grant,
     for (Bind& bind : home.device_binds(tenant_socket, cuda)) plan.binds.push_back(std::move(bind));
     add_device_files(plan, devices);
   }
-  if (plan.share_network) plan.binds.push_back({"/etc/resolv.conf", "/etc/resolv.conf", BindKind::kReadOnly});
+  if (const std::string names = home.name_servers(plan.network); !names.empty())
+    plan.binds.push_back({names, "/etc/resolv.conf", BindKind::kReadOnly});
   const std::string inside =
       spec.checkpoint && !spec.checkpoint->path.empty() ? spec.checkpoint->path : "/checkpoint";
   plan.binds.push_back({checkpoint_folder(rules, grant.job).string(), inside, BindKind::kWritable});

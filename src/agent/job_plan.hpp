@@ -15,9 +15,11 @@ namespace tranche::agent {
 
 struct NodeRules {
   std::filesystem::path data{};
-  std::filesystem::path images{};  // That jobs may name; empty: images/ of the data.
-  std::uint32_t uid_base = 0;      // Jobs run as users from here on; zero: as the agent's own.
-  bool host_network = false;       // Jobs that ask for a network get the node's.
+  std::filesystem::path images{};            // That jobs may name; empty: images/ of the data.
+  std::uint32_t uid_base = 0;                // Jobs run as users from here on; zero: as the agent's own.
+  NetworkKind network = NetworkKind::kNone;  // What jobs that ask for one get.
+  std::vector<std::string> networks_allowed{};
+  std::string no_network = "its operator chose --job-network none";  // Why they get none.
   Bytes log_quota = mebibytes(64);
   Bytes disk_default = gibibytes(16);  // For jobs that name none.
   std::uint64_t processes_max = 4096;
@@ -45,6 +47,7 @@ struct PlanRefusal {
                                                         const std::string& tenant_socket);
 // One of its own for every job; for those with volumes one of its tenant, so that they share their files.
 [[nodiscard]] std::uint32_t job_user(const NodeRules& rules, const wire::LeaseGrant& grant);
+[[nodiscard]] NetworkKind job_network(const NodeRules& rules, const wire::LeaseGrant& grant);
 [[nodiscard]] std::filesystem::path checkpoint_folder(const NodeRules& rules, JobId job);
 [[nodiscard]] std::filesystem::path images_folder(const NodeRules& rules);
 

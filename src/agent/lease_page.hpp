@@ -63,6 +63,9 @@ struct LeasePage {
   Word64 cpu_microseconds;
   Word64 throttled_microseconds;
   Word64 sessions;
+  Word64 network_bytes;  // In and out.
+  // By the agent.
+  Word64 metered_network;
 };
 static_assert(sizeof(LeasePage) <= 4096);
 

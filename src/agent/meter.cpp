@@ -35,6 +35,8 @@ std::vector<wire::MeterRecord> take_meter(LeasePage& page,
     // In parts that do not overflow: bytes of a device times seconds fit, times microseconds do not.
     const std::int64_t mebibytes = reading.vram.count >> 20;
     record.vram_byte_seconds = mebibytes * microseconds / 1'000'000 * (std::int64_t{1} << 20);
+    // Of the whole job, and so on one record of it alone.
+    if (i == 0) record.network_bytes = growth(page.metered_network, page.network_bytes);
     record.energy_millijoules = reading.milliwatts * (microseconds / 1000) / 1000;
     records.push_back(std::move(record));
   }

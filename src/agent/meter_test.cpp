@@ -53,6 +53,18 @@ TEST_CASE("meter: no time, no record; a clock set back loses nothing") {
   CHECK(next.front().device_nanoseconds == 3);
 }
 
+TEST_CASE("meter: what a job's network carried is on one record, once") {
+  const auto page = std::make_unique<LeasePage>();
+  page->network_bytes = 700;
+  const auto first = take_meter(*page, two_slices(), kBegan, kBegan + 1s, {{}, {}});
+  page->network_bytes = 1000;
+  const auto second = take_meter(*page, two_slices(), kBegan, kBegan + 2s, {{}, {}});
+  REQUIRE((first.size() == 2 && second.size() == 2));
+  CHECK(first[0].network_bytes == 700);
+  CHECK(second[0].network_bytes == 300);
+  CHECK(first[1].network_bytes + second[1].network_bytes == 0);
+}
+
 TEST_CASE("meter: memory and energy over time, without overflow on the largest devices") {
   const auto page = std::make_unique<LeasePage>();
   const auto records = take_meter(

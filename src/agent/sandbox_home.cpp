@@ -5,6 +5,7 @@
 
 #include "agent/bubblewrap.hpp"
 #include "agent/files.hpp"
+#include "agent/job_network.hpp"
 
 namespace tranche::agent {
 namespace {
@@ -66,6 +67,7 @@ SandboxHome::SandboxHome(const fs::path& folder, const fs::path& guard_library)
   fs::create_directories(run / "lib");
   fs::create_directories(run / "opencl");
   write_whole(run / "guard.sock", "", 0644);
+  write_whole(folder / "resolv.conf", std::string("nameserver ") + kNameServerInside + "\n", 0644);
   write_whole(folder / "ld.so.preload", std::string(kGuardInside) + "\n", 0644);
   if (guarded_) fs::copy_file(guard_library, run / "lib/libtranche-guard.so");
   std::error_code ignored;
@@ -78,6 +80,11 @@ SandboxHome::SandboxHome(const fs::path& folder, const fs::path& guard_library)
 
 std::vector<Bind> SandboxHome::binds() const {
   return {{(folder_ / "etc").string(), "/etc", BindKind::kReadOnly}};
+}
+
+std::string SandboxHome::name_servers(NetworkKind network) const {
+  if (network == NetworkKind::kNode) return "/etc/resolv.conf";
+  return network == NetworkKind::kPrivate ? (folder_ / "resolv.conf").string() : "";
 }
 
 std::vector<Bind> SandboxHome::device_binds(const std::string& tenant_socket, bool cuda) const {

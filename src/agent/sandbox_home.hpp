@@ -16,6 +16,8 @@ class SandboxHome {
   SandboxHome(const std::filesystem::path& folder, const std::filesystem::path& guard_library);
 
   [[nodiscard]] std::vector<Bind> binds() const;
+  // The file that says whom to ask for addresses; empty: nobody.
+  [[nodiscard]] std::string name_servers(NetworkKind network) const;
   [[nodiscard]] std::string opencl_drivers() const { return (folder_ / "etc/OpenCL/vendors").string(); }
   // Beside them for a lease with devices: its broker socket, and for CUDA the preload that no variable
   // undoes.

@@ -64,6 +64,16 @@ void follow_supervisor(int info) {
   if (::poll(&source, 1, 0) > 0) ::_exit(125);
 }
 
+void wait_for_network(int go) {
+  if (go < 0) return;
+  char byte = 0;
+  ssize_t got = -1;
+  do got = ::read(go, &byte, 1);
+  while (got < 0 && errno == EINTR);
+  ::close(go);
+  if (got != 1) ::_exit(125);  // The supervisor says why.
+}
+
 // The first process of a namespace buries the others, and with it they all end.
 [[noreturn]] void bury_until(int command) {
   for (int status = 0;;) {
@@ -78,7 +88,7 @@ void set_up(const SandboxLaunch& launch) {
   if (::unshare(CLONE_NEWCGROUP) != 0 && errno != EINVAL) fail("cannot hide control groups");
   constexpr std::string_view kHost = "job";
   if (::sethostname(kHost.data(), kHost.size()) != 0) fail("cannot set the host's name");
-  if (!launch.plan.share_network) raise_loopback();
+  if (launch.plan.network != NetworkKind::kNode) raise_loopback();
   const Descriptor settings(enter_sandbox_root(launch.plan, launch.binds));
   limit_resources(launch.plan);
   enter_user_namespace(launch.plan.uid, settings.get());
@@ -104,6 +114,7 @@ void set_up(const SandboxLaunch& launch) {
     ::dprintf(2, "tranche: the kernel refused the filter of calls\n");
     ::_exit(126);
   }
+  wait_for_network(launch.descriptors.go);
   const char stands = 1;
   if (::write(info, &stands, 1) != 1) ::_exit(125);
   ::close(info);
@@ -122,7 +133,7 @@ void set_up(const SandboxLaunch& launch) {
 
 int launch_sandbox(const SandboxLaunch& launch) {
   unsigned long flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | SIGCHLD;
-  if (!launch.plan.share_network) flags |= CLONE_NEWNET;
+  if (launch.plan.network != NetworkKind::kNode) flags |= CLONE_NEWNET;
   const int pid = static_cast<int>(::syscall(SYS_clone, flags, nullptr, nullptr, nullptr, nullptr));
   if (pid != 0) return pid;
   unblock_signals();
@@ -130,8 +141,8 @@ int launch_sandbox(const SandboxLaunch& launch) {
   ::setsid();
   // Away from the numbers given out next, then to the places the command expects.
   LaunchDescriptors ends = launch.descriptors;
-  for (int* end : {&ends.output, &ends.errors, &ends.info, &ends.ready})
-    *end = ::fcntl(*end, F_DUPFD_CLOEXEC, 16);
+  for (int* end : {&ends.output, &ends.errors, &ends.info, &ends.ready, &ends.go})
+    if (*end >= 0) *end = ::fcntl(*end, F_DUPFD_CLOEXEC, 16);
   ::dup2(ends.errors, 2);
   ::dup2(ends.output, 1);
   ::dup2(ends.ready, kReadyDescriptor);
@@ -139,8 +150,10 @@ int launch_sandbox(const SandboxLaunch& launch) {
     const Descriptor null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     ::dup2(null.get(), 0);
   }
-  close_others({kReadyDescriptor, ends.info});
-  ::fcntl(ends.info, F_SETFD, FD_CLOEXEC);
+  std::vector<int> kept{kReadyDescriptor, ends.info};
+  if (ends.go >= 0) kept.push_back(ends.go);
+  close_others(kept);
+  for (std::size_t i = 1; i < kept.size(); ++i) ::fcntl(kept[i], F_SETFD, FD_CLOEXEC);
   SandboxLaunch mine = launch;
   mine.descriptors = ends;
   become_first_process(mine);

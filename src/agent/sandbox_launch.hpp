@@ -17,6 +17,7 @@ struct LaunchDescriptors {
   int errors = -1;
   int info = -1;   // Gets one byte when the sandbox stands. The supervisor holds the other end.
   int ready = -1;  // The command gets it as kReadyDescriptor.
+  int go = -1;     // A byte comes when the network stands: the command waits for it. None: it does not.
 };
 
 struct SandboxLaunch {

@@ -17,6 +17,11 @@ namespace tranche::agent {
 enum class BindKind : std::uint8_t { kReadOnly, kWritable, kDevice };
 BOOST_DESCRIBE_ENUM(BindKind, kReadOnly, kWritable, kDevice)
 
+// What of a network the job sees: its own loopback alone; beside it a way out that leads to nobody else's
+// job; the node's.
+enum class NetworkKind : std::uint8_t { kNone, kPrivate, kNode };
+BOOST_DESCRIBE_ENUM(NetworkKind, kNone, kPrivate, kNode)
+
 struct Bind {
   std::string source{};
   std::string target{};
@@ -45,7 +50,8 @@ struct SandboxPlan {
   std::vector<Bind> binds{};           // Beside work and tmp.
   std::vector<std::string> devices{};  // "c 195:0"
   std::uint32_t uid = 0;               // On the node; zero: the agent's own.
-  bool share_network = false;
+  NetworkKind network = NetworkKind::kNone;
+  std::vector<std::string> networks_allowed{};  // Private ones that kPrivate leads to all the same.
   std::uint32_t cpu_milli = 0;
   std::uint64_t memory_bytes = 0;
   std::uint64_t processes = 0;
@@ -71,7 +77,8 @@ BOOST_DESCRIBE_STRUCT(SandboxPlan,
                        binds,
                        devices,
                        uid,
-                       share_network,
+                       network,
+                       networks_allowed,
                        cpu_milli,
                        memory_bytes,
                        processes,

@@ -19,6 +19,7 @@ ShimWorld make_shim_world(const std::string& cgroup_parent) {
     throw std::runtime_error(
         "bubblewrap is not installed, and an agent that is not root needs it (apt install bubblewrap)");
   world.seccomp = seccomp_program();
+  world.network = find_network_tools();
   world.cgroups = open_cgroups({.parent = cgroup_parent});
   return world;
 }

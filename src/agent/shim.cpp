@@ -80,6 +80,7 @@ int Supervisor::run_step(const std::string& text, JobPhase phase) {
     check_clocks();
   }
   child_ = -1;
+  end_network();
   stdout_.take(SIZE_MAX);
   stderr_.take(SIZE_MAX);
   take_info();
@@ -131,6 +132,11 @@ void Supervisor::take_signals(bool& ended, int& status) {
     if (pid == child_) {
       ended = true;
       status = code;
+      continue;
+    }
+    if (network_.carried_by(pid)) {
+      network_.carrier_ended();
+      if (!ended) kill_job(EndReason::kPlatformFault, "the network of the job broke down");
       continue;
     }
     const auto session =
@@ -221,6 +227,7 @@ int Supervisor::wait_milliseconds() const {
 void Supervisor::watch_disk(BootTime now) {
   watch_processes();
   watch_volumes();
+  page_->network_bytes = network_before_ + network_.bytes_carried();
   const TreeSize enough{.bytes = plan_.disk_bytes == 0 ? UINT64_MAX : plan_.disk_bytes,
                         .files = plan_.files == 0 ? UINT64_MAX : plan_.files};
   const Descriptor folder = open_folder(plan_.folder);

@@ -11,6 +11,7 @@
 
 #include "agent/cgroup.hpp"
 #include "agent/host_time.hpp"
+#include "agent/job_network.hpp"
 #include "agent/lease_page.hpp"
 #include "agent/sandbox_launch.hpp"
 #include "agent/sandbox_plan.hpp"
@@ -23,6 +24,7 @@ namespace tranche::agent {
 struct ShimWorld {
   std::string bubblewrap{};  // For an agent that is not root.
   std::string seccomp{};     // The filter.
+  NetworkTools network{};
   std::shared_ptr<Cgroups> cgroups{};
   Duration kill_patience = std::chrono::seconds(10);  // After SIGKILL, until it counts as stuck.
   Duration disk_watch_every = std::chrono::seconds(1);
@@ -41,6 +43,8 @@ class Supervisor {
   // The exit status of the step, as waitpid tells it.
   int run_step(const std::string& text, JobPhase phase);
   void start(const std::string& text);
+  void begin_network(Descriptor go);
+  void end_network();
   [[noreturn]] void become_bubblewrap(const SandboxLaunch& launch);
   [[nodiscard]] bool launched_by_root() const { return plan_.uid != 0; }
   void serve(bool& ended, int& status);
@@ -79,9 +83,11 @@ class Supervisor {
   std::string info_text_;
   JobPhase step_phase_ = JobPhase::kPreparing;
   int child_ = -1;
-  BootTime began_ = 0;      // The first step; the time limit counts from here.
-  BootTime kill_at_ = 0;    // End of a grace.
-  BootTime killed_at_ = 0;  // SIGKILL was sent.
+  JobNetwork network_;
+  std::uint64_t network_before_ = 0;  // Bytes of earlier steps.
+  BootTime began_ = 0;                // The first step; the time limit counts from here.
+  BootTime kill_at_ = 0;              // End of a grace.
+  BootTime killed_at_ = 0;            // SIGKILL was sent.
   BootTime disk_next_ = 0;
   wire::EndReason reason_ = wire::EndReason::kNone;
   bool warned_ = false;

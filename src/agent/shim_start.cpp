@@ -78,6 +78,8 @@ void Supervisor::start(const std::string& text) {
   Descriptor err = stderr_.open_pipe();
   Pipe info = make_pipe();
   Pipe ready = make_pipe();
+  const bool networked = plan_.network == NetworkKind::kPrivate;
+  Pipe go = networked ? make_pipe() : Pipe{};
   info_text_.clear();
   page_->init = 0;
   std::vector<Bind> binds{{plan_.folder + "/work", "/work", BindKind::kWritable},
@@ -87,7 +89,11 @@ void Supervisor::start(const std::string& text) {
                              .binds = std::move(binds),
                              .filter = world_.seccomp,
                              .command = shell_command(text, plan_.checkpoint_signal),
-                             .descriptors = {out.get(), err.get(), info.write.get(), ready.write.get()},
+                             .descriptors = {.output = out.get(),
+                                             .errors = err.get(),
+                                             .info = info.write.get(),
+                                             .ready = ready.write.get(),
+                                             .go = go.read.get()},
                              .enter_group = [this] { return world_.cgroups->enter(group_); }};
   child_ = launched_by_root() ? launch_sandbox(launch) : ::fork();
   if (child_ < 0) throw std::runtime_error("the node has no room for another process");
@@ -95,6 +101,30 @@ void Supervisor::start(const std::string& text) {
   info_ = std::move(info.read);
   ready_ = std::move(ready.read);
   ::fcntl(info_.get(), F_SETFL, O_NONBLOCK);
+  if (networked) begin_network(std::move(go.write));
+}
+
+// The sandbox stands meanwhile, and its command waits for the word.
+void Supervisor::begin_network(Descriptor go) {
+  try {
+    if (!world_.network.missing.empty() || !launched_by_root())
+      throw std::runtime_error(world_.network.missing);
+    network_.begin(
+        world_.network, child_, plan_.networks_allowed, [this] { return world_.cgroups->enter(group_); });
+    if (::write(go.get(), "1", 1) != 1)
+      throw std::runtime_error("the sandbox ended before its network stood");
+  } catch (const std::exception&) {
+    signal_process(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+    child_ = -1;
+    throw;
+  }
+}
+
+void Supervisor::end_network() {
+  network_before_ += network_.bytes_carried();
+  page_->network_bytes = network_before_;
+  network_.end();
 }
 
 void Supervisor::become_bubblewrap(const SandboxLaunch& launch) {
@@ -165,7 +195,7 @@ void Supervisor::open_session(const ShimOrder& order, std::array<int, 4>& descri
   const Descriptor home(static_cast<int>(::syscall(SYS_pidfd_open, init, 0)));
   constexpr int kAll =
       CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
-  const int wanted = plan_.share_network ? kAll & ~CLONE_NEWNET : kAll;
+  const int wanted = plan_.network == NetworkKind::kNode ? kAll & ~CLONE_NEWNET : kAll;
   if (!world_.cgroups->enter(group_) || (plan_.uid != 0 && ::setgroups(0, nullptr) != 0) ||
       ::setns(home.get(), wanted) != 0) {
     ::dprintf(2, "tranche: cannot enter the sandbox: %s\n", std::strerror(errno));

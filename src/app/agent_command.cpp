@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/agent.hpp"
+#include "agent/job_network.hpp"
 #include "agent/opencl_scrubber.hpp"
 #include "agent/sandbox_try.hpp"
 #include "app/agent_commands.hpp"
@@ -26,8 +27,8 @@ namespace {
 
 struct AgentFlags {
   std::string server{}, token{}, pin{}, name{}, data{}, simulated{},
-      job_network = "none", service_address = "127.0.0.1", log_quota{}, meter_every{}, images{};
-  std::vector<std::string> labels{};
+      job_network = "private", service_address = "127.0.0.1", log_quota{}, meter_every{}, images{};
+  std::vector<std::string> labels{}, networks_allowed{};
   bool drain_on_exit = false;
 };
 
@@ -71,11 +72,23 @@ agent::Identity identity_of(const AgentFlags& flags, const std::filesystem::path
   return joined;
 }
 
+void set_job_network(agent::NodeRules& rules, const AgentFlags& flags) {
+  for (const std::string& network : flags.networks_allowed)
+    if (!agent::is_network(network))
+      throw CLI::ValidationError("--job-network-allow", "not a network such as 10.1.0.0/16: " + network);
+  rules.networks_allowed = flags.networks_allowed;
+  if (flags.job_network == "host") rules.network = agent::NetworkKind::kNode;
+  if (flags.job_network != "private") return;
+  const std::string missing = agent::find_network_tools().missing;
+  if (missing.empty()) rules.network = agent::NetworkKind::kPrivate;
+  rules.no_network = missing;
+}
+
 agent::AgentOptions options_of(const AgentFlags& flags, const std::filesystem::path& data) {
   agent::AgentOptions options;
   options.rules.data = data;
   options.rules.uid_base = agent::default_uid_base();
-  options.rules.host_network = flags.job_network == "host";
+  set_job_network(options.rules, flags);
   options.rules.service_address = flags.service_address;
   if (!flags.images.empty()) options.rules.images = std::filesystem::absolute(flags.images);
   if (!flags.log_quota.empty()) {
@@ -162,8 +175,15 @@ void add_agent(CLI::App& root) {
       "--simulated", flags->simulated, "Script of devices that do not exist; nothing executes");
   command->add_option("--label", flags->labels, "NAME=VALUE, for placement; may be repeated")->take_all();
   command
-      ->add_option("--job-network", flags->job_network, "What jobs that ask for a network get: none or host")
-      ->check(CLI::IsMember({"none", "host"}));
+      ->add_option(
+          "--job-network", flags->job_network, "What jobs that ask for a network get: private, none or host")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"private", "none", "host"}));
+  command
+      ->add_option("--job-network-allow",
+                   flags->networks_allowed,
+                   "A private network that jobs may reach, e.g. 10.1.0.0/16; may be repeated")
+      ->take_all();
   command
       ->add_option(
           "--service-address", flags->service_address, "Own address where the gateway reaches services")

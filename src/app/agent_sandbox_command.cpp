@@ -17,7 +17,8 @@ struct Flags {
   std::uint64_t processes = 4096;
   std::uint64_t files = 1'000'000;
   std::vector<std::string> envs{};
-  bool host_network = false;
+  std::string network{};
+  std::vector<std::string> networks_allowed{};
 };
 
 Bytes size_of(const std::string& text) {
@@ -31,7 +32,9 @@ int run(const Flags& flags) {
   wanted.rules.data = std::filesystem::absolute(flags.data);
   std::filesystem::create_directories(wanted.rules.data);
   wanted.rules.uid_base = agent::default_uid_base();
-  wanted.rules.host_network = flags.host_network;
+  if (flags.network == "host") wanted.rules.network = agent::NetworkKind::kNode;
+  if (flags.network == "private") wanted.rules.network = agent::NetworkKind::kPrivate;
+  wanted.rules.networks_allowed = flags.networks_allowed;
   wanted.rules.processes_max = flags.processes;
   wanted.rules.files_max = flags.files;
   if (!flags.logs.empty()) wanted.rules.log_quota = size_of(flags.logs);
@@ -43,7 +46,7 @@ int run(const Flags& flags) {
   spec.run = flags.command;
   spec.image = flags.image;
   if (!flags.images.empty()) wanted.rules.images = std::filesystem::absolute(flags.images);
-  if (flags.host_network) spec.network = wire::Network::kInternet;
+  if (!flags.network.empty()) spec.network = wire::Network::kInternet;
   if (!flags.memory.empty()) spec.resources.memory.max = size_of(flags.memory);
   if (!flags.disk.empty()) spec.resources.disk = size_of(flags.disk);
   if (!flags.cpus.empty())
@@ -81,7 +84,10 @@ void add_agent_sandbox_command(CLI::App& root, int& status) {
   command->add_option("--files", flags->files, "File limit");
   command->add_option("--logs", flags->logs, "Quota of each output stream");
   command->add_option("--env", flags->envs, "NAME=VALUE")->take_all();
-  command->add_flag("--job-network-host", flags->host_network, "With the machine's network");
+  command->add_option("--job-network", flags->network, "With a network: private or host")
+      ->check(CLI::IsMember({"private", "host"}));
+  command->add_option("--job-network-allow", flags->networks_allowed, "A private network that it may reach")
+      ->take_all();
   command->add_option("command", flags->command, "Shell text")->required();
   command->callback([flags, &status] { status = run(*flags); });
 }
