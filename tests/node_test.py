@@ -253,7 +253,32 @@ def simulated_nodes_say_so_everywhere():
         assert site.state(real) == "pending"
 
 
+def granted_partitions_fit_the_device():
+    """What the scheduler grants, the device can be cut into: its own table refuses what is not legal, or overlaps."""
+    with Site() as site:
+        script = site.platform.folder / "fleet.yaml"
+        script.write_text("devices:\n  - {model: A100-80GB, mode: partitioned, partitions: [3g.40gb@4]}\n")  # Left over.
+        site.agent("sim-a", "--simulated", script)
+
+        def cut(profile, length):
+            return site.submit("true", resources={"gpus": f"A100-80GB:{profile}"}, infra="simulated", labels={"sim.duration": length})
+
+        small = [cut("1g.10gb", "300s") for _ in range(7)]
+        for job in small:
+            site.until_state(job, "running", "failed")
+            assert site.state(job) == "running", site.job(job)
+        large = cut("3g.40gb", "1s")
+        assert site.state(large) == "pending"
+        for job in small:
+            assert site.ana.post(f"/v1/jobs/{job}/stop").status == 200
+        site.until_state(large, "succeeded", "failed")
+        detail = site.job(large)
+        assert detail["job"]["state"] == "succeeded", detail
+        assert "refused" not in site.agents[0].log_text(), site.agents[0].log_text()[-2000:]
+
+
 if __name__ == "__main__":
     main([a_job_runs_and_its_end_is_told, invitations_work_once_and_only_for_us, a_stop_reaches_the_process,
           whoever_dies_the_work_goes_on, a_new_agent_adopts_every_job, a_silent_node_is_lost_and_its_job_runs_elsewhere,
-          real_devices_are_shared_within_their_limits, simulated_nodes_say_so_everywhere])
+          real_devices_are_shared_within_their_limits, simulated_nodes_say_so_everywhere,
+          granted_partitions_fit_the_device])

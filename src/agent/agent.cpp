@@ -41,6 +41,7 @@ Agent::Agent(AgentOptions options,
   boot_id_ = get_control("/proc/sys/kernel/random/boot_id");
   while (!boot_id_.empty() && boot_id_.back() == '\n') boot_id_.pop_back();
   discover();
+  shares_ = std::make_unique<DeviceShares>(options_.rules.sharing_daemons);
   if (!options_.simulated) {
     home_ = std::make_unique<SandboxHome>(options_.rules.data / "sandbox", options_.guard_library);
     guard_ = std::make_unique<GuardTenants>(options_.rules.data / "broker", options_.program);
@@ -123,6 +124,7 @@ void Agent::adopt(Job& job) {
     job.settled_at = boot_time();
     return;
   }
+  shares_->adopt(job.folder.grant, shared_devices(job), job.folder.path());
   if (options_.simulated) {
     start_simulated(job);
     return;
@@ -241,6 +243,7 @@ void Agent::check_time() {
     if (looks && job.supervisor.open()) look(job);
     if (job.simulated_end != 0) step_simulated(job, now);
     if (job.unheard) order(job, ShimOrder(*job.unheard));
+    if (job.shares_next != 0 && now >= job.shares_next) conclude(job);
     if (job.meter_next != 0 && now >= job.meter_next) {
       meter(job, wall_time());
       job.meter_next = now + nanoseconds(options_.meter_every);
@@ -271,6 +274,7 @@ int Agent::wait_milliseconds() const {
   for (const auto& [lease, job] : jobs_) {
     if (job.simulated_end != 0 && phase_of(job.folder.page()) != JobPhase::kPaused)
       next = std::min(next, job.simulated_end);
+    if (job.shares_next != 0) next = std::min(next, job.shares_next);
     if (job.unheard) next = std::min(next, now + nanoseconds(std::chrono::milliseconds(2)));
     if (job.meter_next != 0) next = std::min({next, job.meter_next, job.progress.due()});
   }

@@ -15,6 +15,7 @@
 
 #include "agent/chores.hpp"
 #include "agent/device_orders.hpp"
+#include "agent/device_shares.hpp"
 #include "agent/guard_tenants.hpp"
 #include "agent/identity.hpp"
 #include "agent/image_store.hpp"
@@ -41,6 +42,7 @@ struct AgentOptions {
   bool simulated = false;
   bool end_jobs_on_exit = false;
   Duration meter_every = std::chrono::seconds(10);
+  Duration shares_patience = std::chrono::seconds(10);  // With a driver that does not give up a partition.
   std::function<void(const std::string&)> log = [](const std::string&) {};
 };
 
@@ -76,7 +78,8 @@ class Agent {
     bool fetching = false;                // Its files are on the way; nothing of it runs yet.
     std::optional<ShimOrder> ended_by{};  // The order that came meanwhile.
     bool settling = false;
-    std::size_t wiping = 0;  // Slices that are not proven clean yet.
+    std::size_t wiping = 0;                      // Slices that are not proven clean yet.
+    BootTime shares_next = 0, shares_until = 0;  // Something on a device is not taken down yet.
     wire::Receipts receipts{};
     ProgressReader progress{};
     ServiceDoor door{};  // Of a service.
@@ -136,9 +139,16 @@ class Agent {
   void bury(Job& job);  // Its supervisor died without a word.
   void report(Job& job, wire::LeaseState state, const std::string& message = {});
   bool forgettable(const Job& job, BootTime now) const;
-  [[nodiscard]] std::vector<GrantedDevice> devices_of(const wire::LeaseGrant& grant) const;
   [[nodiscard]] Job* job_of(LeaseId lease);
   void say(Job& job, const std::string& line);
+
+  // agent_shares.cpp: what is set up on devices.
+  [[nodiscard]] std::vector<SharedDevice> shared_devices(const Job& job) const;
+  [[nodiscard]] std::vector<GrantedDevice> devices_of(const Job& job) const;
+  void show_daemon(const Job& job, SandboxPlan& plan) const;
+  bool shares_down(Job& job);
+  void tell_stuck(LeaseId lease, const std::vector<StuckShare>& stuck);
+  void abandon(LeaseId lease);
 
   // agent_image.cpp, agent_scrub.cpp, agent_fetch.cpp, agent_volumes.cpp: chores.
   void prepare(Job& job, SandboxPlan plan);
@@ -172,6 +182,7 @@ class Agent {
   std::unique_ptr<SandboxHome> home_;
   std::unique_ptr<GuardTenants> guard_;
   std::unique_ptr<Scrubber> scrubber_;
+  std::unique_ptr<DeviceShares> shares_;
   std::unique_ptr<NodeVolumes> volumes_;
   std::unique_ptr<ImageStore> images_;
   std::set<VolumeId> volume_work_;  // Ordered, and not done yet.

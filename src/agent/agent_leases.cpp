@@ -8,6 +8,7 @@
 #include "agent/cdi_spec.hpp"
 #include "agent/files.hpp"
 #include "agent/sandbox_rights.hpp"
+#include "wire/health_codes.hpp"
 
 namespace tranche::agent {
 namespace {
@@ -55,13 +56,7 @@ void Agent::take_grant(wire::LeaseGrant grant) {
     start(grant);
   } catch (const std::exception& error) {
     const std::string why = error.what();
-    if (Job* job = job_of(grant.lease)) {
-      job->folder.forget();
-      jobs_.erase(grant.lease);
-    }
-    try {
-      if (guard_) guard_->close(grant.lease);
-    } catch (const std::exception& problem) { options_.log(problem.what()); }
+    abandon(grant.lease);
     refuse_grant(grant, EndReason::kPlatformFault, why);
   }
 }
@@ -91,6 +86,7 @@ void Agent::start(const wire::LeaseGrant& grant) {
       throw std::runtime_error(slice.uuid + " is still being wiped after " + text(before));
     job.physical.push_back(static_cast<std::uint32_t>(found - devices_.begin()));
   }
+  shares_->set_up(grant, shared_devices(job), job.folder.path());
   if (options_.simulated) return start_simulated(job);
   std::string socket;
   if (!grant.slices.empty() && home_->has_guard()) socket = guard_->open(grant, job.physical);
@@ -98,14 +94,13 @@ void Agent::start(const wire::LeaseGrant& grant) {
   make_folder(checkpoints, 0700);
   if (uid != 0 && ::chown(checkpoints.c_str(), uid, uid) != 0)
     throw std::runtime_error("cannot hand the checkpoint folder to the job's user");
-  auto plan = plan_job(grant, job.folder.path(), options_.rules, *home_, devices_of(grant), socket);
+  auto plan = plan_job(grant, job.folder.path(), options_.rules, *home_, devices_of(job), socket);
   if (!plan) {
     const PlanRefusal refusal = plan.error();
-    if (guard_) guard_->close(grant.lease);
-    job.folder.forget();
-    jobs_.erase(grant.lease);
+    abandon(grant.lease);
     return refuse_grant(grant, refusal.reason, refusal.message);
   }
+  show_daemon(job, *plan);
   attach_volumes(grant, *plan);
   report(job, LeaseState::kAccepted);
   if (!grant.slices.empty()) write_whole(job.folder.path() / "cdi.json", cdi_specification(*plan), 0600);
@@ -115,16 +110,6 @@ void Agent::start(const wire::LeaseGrant& grant) {
 void Agent::launch(Job& job, const SandboxPlan& plan) {
   const int pid = spawner_->start(plan);
   job.supervisor.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-}
-
-std::vector<GrantedDevice> Agent::devices_of(const wire::LeaseGrant& grant) const {
-  std::vector<GrantedDevice> granted;
-  for (const wire::SliceGrant& slice : grant.slices)
-    for (const Device& device : devices_)
-      if (device.facts.uuid == slice.uuid)
-        granted.push_back(
-            {.uuid = slice.uuid, .vendor = device.facts.vendor, .files = device.port->files_of(slice.uuid)});
-  return granted;
 }
 
 void Agent::take_renewal(const wire::LeaseRenewal& renewal) {
@@ -228,7 +213,7 @@ void Agent::look(Job& job) {
       for (const wire::SliceGrant& slice : job.folder.grant.slices)
         send_surely(wire::HealthSignal{.uuid = slice.uuid,
                                        .source = "agent",
-                                       .code = 1,
+                                       .code = wire::kLeaseStuck,
                                        .at = wall_time(),
                                        .text = text(job.folder.grant.lease) + " cannot be ended"});
       report(job, LeaseState::kStopping, "the job cannot be ended; its devices are out of service");
@@ -274,6 +259,7 @@ void Agent::settle(Job& job) {
 }
 
 void Agent::conclude(Job& job) {
+  if (!shares_down(job)) return;  // Soon again.
   LeasePage& page = job.folder.page();
   const wire::LeaseGrant& grant = job.folder.grant;
   if (guard_) {

@@ -136,7 +136,11 @@ void add_device_files(SandboxPlan& plan, const std::vector<GrantedDevice>& devic
 
 std::uint32_t job_user(const NodeRules& rules, const wire::LeaseGrant& grant) {
   if (rules.uid_base == 0) return 0;
-  if (grant.volumes.empty()) return rules.uid_base + static_cast<std::uint32_t>(grant.job.value % kUsers);
+  const bool soft = std::any_of(grant.slices.begin(), grant.slices.end(), [](const wire::SliceGrant& slice) {
+    return slice.isolation == wire::Isolation::kSoft;
+  });
+  if (grant.volumes.empty() && !(soft && rules.sharing_daemons))
+    return rules.uid_base + static_cast<std::uint32_t>(grant.job.value % kUsers);
   return rules.uid_base + kUsers + static_cast<std::uint32_t>((grant.tenant.value >> 3U) % kTenantUsers);
 }
 

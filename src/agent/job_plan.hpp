@@ -20,6 +20,7 @@ struct NodeRules {
   NetworkKind network = NetworkKind::kNone;  // What jobs that ask for one get.
   std::vector<std::string> networks_allowed{};
   std::string no_network = "its operator chose --job-network none";  // Why they get none.
+  bool sharing_daemons = false;  // Soft slices share through the vendor's daemon, where there is one.
   Bytes log_quota = mebibytes(64);
   Bytes disk_default = gibibytes(16);  // For jobs that name none.
   std::uint64_t processes_max = 4096;
@@ -45,7 +46,8 @@ struct PlanRefusal {
                                                         const SandboxHome& home,
                                                         const std::vector<GrantedDevice>& devices,
                                                         const std::string& tenant_socket);
-// One of its own for every job; for those with volumes one of its tenant, so that they share their files.
+// One of its own for every job; one of its tenant for those with volumes, so that they share their files, and
+// for those on a sharing daemon, which serves one user at a time.
 [[nodiscard]] std::uint32_t job_user(const NodeRules& rules, const wire::LeaseGrant& grant);
 [[nodiscard]] NetworkKind job_network(const NodeRules& rules, const wire::LeaseGrant& grant);
 [[nodiscard]] std::filesystem::path checkpoint_folder(const NodeRules& rules, JobId job);

@@ -46,6 +46,8 @@ struct Node {
   TestServer server;
   bool simulated = false;
   std::function<std::unique_ptr<Scrubber>()> scrubber = [] { return nullptr; };
+  std::function<std::unique_ptr<gpu::DevicePort>()> port = [] { return std::make_unique<OneDevice>(); };
+  std::function<void(AgentOptions&)> change = [](AgentOptions&) {};
   std::unique_ptr<Agent> agent;
   std::thread thread;
 
@@ -59,8 +61,9 @@ struct Node {
     options.rules.data = data;
     options.rules.uid_base = default_uid_base();
     options.simulated = simulated;
+    change(options);
     std::vector<std::unique_ptr<gpu::DevicePort>> ports;
-    ports.push_back(std::make_unique<OneDevice>());
+    ports.push_back(port());
     agent = std::make_unique<Agent>(std::move(options),
                                     server.node(simulated ? "sim-1" : "node-1"),
                                     std::move(ports),

@@ -27,7 +27,8 @@ namespace {
 
 struct AgentFlags {
   std::string server{}, token{}, pin{}, name{}, data{}, simulated{},
-      job_network = "private", service_address = "127.0.0.1", log_quota{}, meter_every{}, images{};
+      job_network = "private", soft_sharing = "time-slice", service_address = "127.0.0.1", log_quota{},
+      meter_every{}, images{};
   std::vector<std::string> labels{}, networks_allowed{};
   bool drain_on_exit = false;
 };
@@ -89,6 +90,7 @@ agent::AgentOptions options_of(const AgentFlags& flags, const std::filesystem::p
   options.rules.data = data;
   options.rules.uid_base = agent::default_uid_base();
   set_job_network(options.rules, flags);
+  options.rules.sharing_daemons = flags.soft_sharing == "mps";
   options.rules.service_address = flags.service_address;
   if (!flags.images.empty()) options.rules.images = std::filesystem::absolute(flags.images);
   if (!flags.log_quota.empty()) {
@@ -184,6 +186,13 @@ void add_agent(CLI::App& root) {
                    flags->networks_allowed,
                    "A private network that jobs may reach, e.g. 10.1.0.0/16; may be repeated")
       ->take_all();
+  command
+      ->add_option(
+          "--soft-sharing",
+          flags->soft_sharing,
+          "How soft slices of NVIDIA devices share: time-slice, or mps (one daemon a tenant and device)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"time-slice", "mps"}));
   command
       ->add_option(
           "--service-address", flags->service_address, "Own address where the gateway reaches services")

@@ -88,13 +88,13 @@ ProgramEnd run_program(const ProgramStart& start) {
     ::close(in[1]);
     return end;
   }
-  const pid_t child = spawn(start, in[0], out[1]);
+  // What we say to tools is shorter than a pipe holds, so this cannot block; and said before there is a tool,
+  // it cannot break on one that ends without listening.
+  const bool said = start.input.empty() || ::write(in[1], start.input.data(), start.input.size()) > 0;
+  const pid_t child = said ? spawn(start, in[0], out[1]) : -1;
   ::close(in[0]);
-  ::close(out[1]);
-  // What we say to tools is shorter than a pipe holds, so this cannot block.
-  if (child > 0 && !start.input.empty() && ::write(in[1], start.input.data(), start.input.size()) < 0)
-    end.output.clear();
   ::close(in[1]);
+  ::close(out[1]);
   if (child > 0) {
     end.started = true;
     end.timed_out = !read_all(out[0], Clock::now() + start.limit, end.output);

@@ -59,6 +59,7 @@ TEST_CASE("a tool is run without a shell, and killed when it takes too long") {
   CHECK(said.exit_code == 0);
   CHECK(said.output == "hello $HOME\n");
   CHECK(run_program({.command = {"/bin/false"}}).exit_code == 1);
+  CHECK(run_program({.command = {"/bin/false"}, .input = "nobody listens"}).exit_code == 1);
   CHECK_FALSE(run_program({.command = {"/nowhere/tool"}}).started);
   const auto stuck = run_program({.command = {"/bin/sleep", "1000"}, .limit = std::chrono::seconds(0)});
   CHECK(stuck.timed_out);
@@ -69,6 +70,6 @@ TEST_CASE("a tool is run without a shell, and killed when it takes too long") {
 
 TEST_CASE("without the daemon a person is told what to do instead") {
   if (is_mps_installed()) return;
-  CHECK(start_mps("GPU-1", "/nowhere").error().find("not installed") != std::string::npos);
-  CHECK(stop_mps("GPU-1", "/nowhere").error().find("under the guard") != std::string::npos);
+  CHECK(start_mps("GPU-1", "t", "/nowhere").error().find("not installed") != std::string::npos);
+  CHECK(stop_mps("GPU-1", "t", "/nowhere").error().find("under the guard") != std::string::npos);
 }

@@ -10,23 +10,33 @@ namespace {
 
 constexpr const char* kDaemon = "nvidia-cuda-mps-control";
 
-Result<void, std::string> control(const std::string& uuid,
-                                  const std::string& root,
+struct Daemon {
+  std::string uuid, pipes, logs;
+};
+
+Daemon daemon_of(const std::string& uuid, const std::string& group, const std::string& root) {
+  return {uuid, mps_pipe_folder(uuid, group, root), root + "/" + uuid + "/" + group + "/log"};
+}
+
+Result<void, std::string> control(const Daemon& daemon,
                                   std::vector<std::string> arguments,
-                                  const std::string& input) {
+                                  const char* input) {
   const std::string program = find_program(kDaemon);
   if (program.empty())
     return refuse(std::string(kDaemon) + " is not installed: share this device under the guard instead");
   arguments.insert(arguments.begin(), program);
-  const ProgramEnd end =
-      run_program({.command = std::move(arguments),
-                   .environment = {{"CUDA_VISIBLE_DEVICES", uuid},
-                                   {"CUDA_MPS_PIPE_DIRECTORY", mps_pipe_folder(uuid, root)},
-                                   {"CUDA_MPS_LOG_DIRECTORY", root + "/" + uuid + "/log"}},
-                   .input = input,
-                   .limit = std::chrono::seconds(20)});
+  const ProgramEnd end = run_program({.command = std::move(arguments),
+                                      .environment = {{"CUDA_VISIBLE_DEVICES", daemon.uuid},
+                                                      {"CUDA_MPS_PIPE_DIRECTORY", daemon.pipes},
+                                                      {"CUDA_MPS_LOG_DIRECTORY", daemon.logs}},
+                                      .input = input,
+                                      .limit = std::chrono::seconds(20)});
   if (end.started && !end.timed_out && end.exit_code == 0) return {};
   return refuse(std::string(kDaemon) + " failed: " + end.output.substr(0, 200));
+}
+
+bool answers(const Daemon& daemon) {
+  return std::filesystem::exists(daemon.pipes) && control(daemon, {}, "get_server_list\n");
 }
 
 }  // namespace
@@ -35,21 +45,29 @@ bool is_mps_installed() {
   return !find_program(kDaemon).empty();
 }
 
-std::string mps_pipe_folder(const std::string& uuid, const std::string& root) {
-  return root + "/" + uuid + "/pipe";
+std::string mps_pipe_folder(const std::string& uuid, const std::string& group, const std::string& root) {
+  return root + "/" + uuid + "/" + group + "/pipe";
 }
 
-Result<void, std::string> start_mps(const std::string& uuid, const std::string& root) {
-  if (!is_mps_installed()) return control(uuid, root, {}, {});
+Result<void, std::string> start_mps(const std::string& uuid,
+                                    const std::string& group,
+                                    const std::string& root) {
+  const Daemon daemon = daemon_of(uuid, group, root);
+  if (!is_mps_installed()) return control(daemon, {}, "");
   std::error_code error;
-  std::filesystem::create_directories(mps_pipe_folder(uuid, root), error);
-  if (!error) std::filesystem::create_directories(root + "/" + uuid + "/log", error);
+  std::filesystem::create_directories(daemon.pipes, error);
+  if (!error) std::filesystem::create_directories(daemon.logs, error);
   if (error) return refuse("cannot make the folder of the MPS daemon: " + error.message());
-  return control(uuid, root, {"-d"}, {});
+  if (answers(daemon)) return {};
+  return control(daemon, {"-d"}, "");
 }
 
-Result<void, std::string> stop_mps(const std::string& uuid, const std::string& root) {
-  return control(uuid, root, {}, "quit\n");
+Result<void, std::string> stop_mps(const std::string& uuid,
+                                   const std::string& group,
+                                   const std::string& root) {
+  const Daemon daemon = daemon_of(uuid, group, root);
+  if (is_mps_installed() && !answers(daemon)) return {};
+  return control(daemon, {}, "quit\n");
 }
 
 }  // namespace tranche::gpu

@@ -154,9 +154,14 @@ class NvmlPort final : public DevicePort {
     return refuse(std::string("the driver did not change the compute mode: that needs root"));
   }
 
-  Result<void, std::string> set_sharing_daemon(const std::string& uuid, bool running) override {
-    if (auto idle = must_be_idle(uuid); !idle) return idle;
-    return running ? start_mps(uuid) : stop_mps(uuid);
+  Result<std::string, std::string> start_sharing(const std::string& uuid, const std::string& group) override {
+    if (!devices_.contains(uuid)) return refuse("no device " + uuid);
+    if (auto started = start_mps(uuid, group); !started) return refuse(std::move(started.error()));
+    return mps_pipe_folder(uuid, group);
+  }
+
+  Result<void, std::string> stop_sharing(const std::string& uuid, const std::string& group) override {
+    return stop_mps(uuid, group);
   }
 
  private:

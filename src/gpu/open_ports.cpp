@@ -39,8 +39,11 @@ class HidingPort final : public DevicePort {
   Result<void, std::string> set_exclusive(const std::string& uuid, bool exclusive) override {
     return port_->set_exclusive(uuid, exclusive);
   }
-  Result<void, std::string> set_sharing_daemon(const std::string& uuid, bool running) override {
-    return port_->set_sharing_daemon(uuid, running);
+  Result<std::string, std::string> start_sharing(const std::string& uuid, const std::string& group) override {
+    return port_->start_sharing(uuid, group);
+  }
+  Result<void, std::string> stop_sharing(const std::string& uuid, const std::string& group) override {
+    return port_->stop_sharing(uuid, group);
   }
 
  private:
@@ -62,8 +65,12 @@ std::vector<Partition> DevicePort::partitions(const std::string& /*uuid*/) {
 Result<void, std::string> DevicePort::set_exclusive(const std::string& /*uuid*/, bool /*exclusive*/) {
   return refuse("devices of " + name() + " have no exclusive mode: grant them as whole devices");
 }
-Result<void, std::string> DevicePort::set_sharing_daemon(const std::string& /*uuid*/, bool /*running*/) {
+Result<std::string, std::string> DevicePort::start_sharing(const std::string& /*uuid*/,
+                                                           const std::string& /*group*/) {
   return refuse("devices of " + name() + " have no sharing daemon: share them under the guard");
+}
+Result<void, std::string> DevicePort::stop_sharing(const std::string& uuid, const std::string& /*group*/) {
+  return refuse("no sharing daemon on " + uuid);
 }
 
 std::vector<std::unique_ptr<DevicePort>> without_repeats(std::vector<std::unique_ptr<DevicePort>> ports) {

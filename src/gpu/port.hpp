@@ -53,8 +53,11 @@ class DevicePort {
   [[nodiscard]] virtual std::vector<Partition> partitions(const std::string& uuid);
   // One process at a time, enforced by the driver.
   virtual Result<void, std::string> set_exclusive(const std::string& uuid, bool exclusive);
-  // The vendor's daemon through which processes share a device at the same time (MPS).
-  virtual Result<void, std::string> set_sharing_daemon(const std::string& uuid, bool running);
+  // The vendor's daemon through which processes of one group (a tenant) share a device at the same time
+  // (MPS), one for each device and group: what one breaks, others do not notice. The folder where programs
+  // find it; one that runs already is as good as a new one.
+  virtual Result<std::string, std::string> start_sharing(const std::string& uuid, const std::string& group);
+  virtual Result<void, std::string> stop_sharing(const std::string& uuid, const std::string& group);
 };
 
 // Every port whose library is present on this machine, best first; a device reachable through two is listed

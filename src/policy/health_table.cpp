@@ -103,6 +103,12 @@ std::vector<HealthRow> common_rows() {
                 A::kRepair),
       row("telemetry", {kDeviceSilent}, A::kLost, J::kInterrupted, B::kUntilHeartbeat, "the agent is silent"),
       row("telemetry", {kDeviceBack}, A::kTestWhenIdle, J::kKept, B::kCharged, "the device answers again"),
+      row("agent",
+          {kShareStuck},
+          A::kDrainAndReset,
+          J::kInterrupted,
+          B::kCredited,
+          "what was set up for a lease cannot be taken down"),
       row("test", {kTestFailed}, A::kQuarantine, J::kNotStarted, B::kNone, "a test found it unfit"),
       repeating(
           row("test", {kTestCannotRun}, A::kTestWhenIdle, J::kNotStarted, B::kNone, "a test could not run"),

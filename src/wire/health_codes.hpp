@@ -26,6 +26,10 @@ constexpr std::int64_t kDeviceLost = 1;
 constexpr std::int64_t kDeviceSilent = 2;
 constexpr std::int64_t kDeviceBack = 3;
 
+// Source "agent".
+constexpr std::int64_t kLeaseStuck = 1;  // A job that cannot be ended.
+constexpr std::int64_t kShareStuck = 2;  // A partition, or a sharing daemon, that cannot be taken down.
+
 // Source "test". The value is the level.
 constexpr std::int64_t kTestFailed = 1;
 constexpr std::int64_t kTestCannotRun = 2;
