@@ -8,6 +8,7 @@
 #include "agent/agent_send.hpp"
 #include "agent/cgroup_files.hpp"
 #include "agent/files.hpp"
+#include "wire/volume_key.hpp"
 
 namespace tranche::agent {
 namespace {
@@ -46,6 +47,8 @@ Agent::Agent(AgentOptions options,
     home_ = std::make_unique<SandboxHome>(options_.rules.data / "sandbox", options_.guard_library);
     guard_ = std::make_unique<GuardTenants>(options_.rules.data / "broker", options_.program);
     for (const std::string& shortcoming : world_->cgroups->shortcomings()) options_.log(shortcoming);
+    if (!options_.volume_cipher.missing().empty())
+      options_.log("volumes are not encrypted: " + options_.volume_cipher.missing());
     if (options_.rules.network == NetworkKind::kNone)
       options_.log("jobs that ask for a network are refused: " + options_.rules.no_network);
   }
@@ -56,10 +59,13 @@ Agent::Agent(AgentOptions options,
       .program = options_.program, .scratch = options_.rules.data.string(), .ring = [this] {
         ::eventfd_write(bell_.get(), 1);
       }});
-  volumes_ = std::make_unique<NodeVolumes>(options_.rules.data / "volumes");
+  volumes_ = std::make_unique<NodeVolumes>(options_.rules.data / "volumes", options_.volume_cipher);
+  if (!options_.simulated && volumes_->all_encrypted())
+    options_.labels.set(wire::kVolumesLabel, wire::kVolumesEncrypted);
   images_ = std::make_unique<ImageStore>(images_folder(options_.rules), options_.rules.data / "image-cache");
   chores_ = std::make_unique<Chores>([this] { ::eventfd_write(bell_.get(), 1); });
   adopt_all();
+  volumes_->close_others(volumes_in_use());
   LinkCallbacks callbacks;
   callbacks.on_open = [this] { arrived(Arrival::kOpened, {}); };
   callbacks.on_frame = [this](std::string frame) { arrived(Arrival::kFrame, std::move(frame)); };

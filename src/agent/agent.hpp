@@ -39,6 +39,7 @@ struct AgentOptions {
   std::filesystem::path guard_library{};  // Empty: no device can be shared softly.
   std::string program{};                  // This binary, which serves as the broker.
   wire::TextMap labels{};
+  VolumeCipher volume_cipher{};
   bool simulated = false;
   bool end_jobs_on_exit = false;
   Duration meter_every = std::chrono::seconds(10);
@@ -165,6 +166,8 @@ class Agent {
   void end_before_start(Job& job, wire::EndReason reason, const std::string& message);
   void attach_volumes(const wire::LeaseGrant& grant, SandboxPlan& plan);
   void take_volume_order(const wire::VolumeOrder& order);
+  [[nodiscard]] std::set<VolumeId> volumes_in_use() const;
+  void detach_volumes(const wire::LeaseGrant& grant);
   [[nodiscard]] wire::BehaviourRecord behaviour_of(const Job& job) const;
   [[nodiscard]] std::vector<wire::SliceSample> slice_samples() const;
   // agent_progress.cpp: how far jobs are, and what they made.

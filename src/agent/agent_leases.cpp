@@ -275,6 +275,7 @@ void Agent::conclude(Job& job) {
   page.settled = 1;
   job.settled_at = boot_time();
   table_.end(grant.lease);
+  detach_volumes(grant);
 }
 
 // The kernel ended the job together with its supervisor (the sandbox dies with its parent); make sure of it.

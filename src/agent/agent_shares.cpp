@@ -78,8 +78,10 @@ void Agent::abandon(LeaseId lease) {
   } catch (const std::exception& problem) { options_.log(problem.what()); }
   tell_stuck(lease, shares_->take_down(lease));
   if (Job* job = job_of(lease)) {
+    const wire::LeaseGrant grant = job->folder.grant;
     job->folder.forget();
     jobs_.erase(lease);
+    detach_volumes(grant);
   }
 }
 

@@ -20,6 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kHidden = "encrypted";  // Beside data, which then shows what it means.
+
 struct Tally {
   std::uint64_t files = 0;
   std::uint64_t bytes = 0;
@@ -66,6 +68,16 @@ void overwrite_tree(int parent, const char* name, Tally& tally) {
       overwrite(folder, one.c_str(), tally);
     }
   });
+}
+
+// Of an encrypted volume: first of all, and durable before anything else is touched.
+void destroy_key(int place, Tally& tally) {
+  const Descriptor hidden(::openat(place, kHidden, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!hidden.open()) fail("cannot open the volume");
+  if (::faccessat(hidden.get(), VolumeCipher::kLockedKey, F_OK, AT_SYMLINK_NOFOLLOW) != 0) return;
+  ::fchmodat(hidden.get(), VolumeCipher::kLockedKey, 0600, 0);
+  overwrite(hidden.get(), VolumeCipher::kLockedKey, tally);
+  if (::unlinkat(hidden.get(), VolumeCipher::kLockedKey, 0) != 0) fail("cannot remove the key of a volume");
 }
 
 void copy_bytes(int from, int to, off_t size) {
@@ -139,13 +151,59 @@ bool NodeVolumes::belongs_to(VolumeId volume, PartyId tenant) const {
   return !owner || *owner == text(tenant);
 }
 
-fs::path NodeVolumes::open(VolumeId volume, PartyId tenant, std::uint32_t uid) const {
+bool NodeVolumes::is_encrypted(VolumeId volume) const {
+  return fs::exists(place_of(volume) / kHidden);
+}
+
+bool NodeVolumes::all_encrypted() const {
+  if (!cipher_.missing().empty()) return false;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder_, ignored))
+    if (!fs::exists(entry.path() / kHidden)) return false;
+  return true;
+}
+
+void NodeVolumes::unlock(VolumeId volume, const std::string& key) const {
+  if (!cipher_.missing().empty())
+    throw std::runtime_error(text(volume) + " is encrypted, and " + cipher_.missing());
+  if (key.empty()) throw std::runtime_error("the server gave no key for " + text(volume));
+  const fs::path hidden = place_of(volume) / kHidden, shown = place_of(volume) / "data";
+  if (!fs::exists(hidden /
+                  VolumeCipher::kLockedKey)) {  // New, or broken off before there was anything in it.
+    make_folder(hidden, 0700);
+    cipher_.create(hidden, key);
+  }
+  if (VolumeCipher::attached(shown)) {
+    struct stat info{};
+    if (::stat(shown.c_str(), &info) == 0) return;
+    VolumeCipher::detach(shown);  // Its process is gone.
+  }
+  make_folder(shown, 0700);
+  cipher_.attach(hidden, shown, key);
+}
+
+void NodeVolumes::close(VolumeId volume) const {
+  if (is_encrypted(volume)) VolumeCipher::detach(place_of(volume) / "data");
+}
+
+void NodeVolumes::close_others(const std::set<VolumeId>& in_use) const {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder_, ignored))
+    if (const auto id = parse_id(VolumeId::kIdPrefix, entry.path().filename().string()))
+      if (!in_use.contains(VolumeId{*id})) close({*id});
+}
+
+fs::path NodeVolumes::open(VolumeId volume, const User& user) const {
+  const PartyId tenant = user.tenant;
+  const std::uint32_t uid = user.uid;
   if (!belongs_to(volume, tenant)) throw std::runtime_error(text(volume) + " belongs to another tenant");
   const fs::path place = place_of(volume);
   make_folder(folder_, 0711);
   make_folder(place, 0711);
   write_whole(place / "tenant", text(tenant), 0600);
-  make_folder(place / "data", 0700);
+  const bool is_new = !fs::exists(place / "data");
+  if (is_encrypted(volume) || (is_new && cipher_.missing().empty())) unlock(volume, user.key);
+  if (is_new && !is_encrypted(volume)) make_folder(place / "data", 0700);
   if (uid != 0 && ::chown((place / "data").c_str(), uid, uid) != 0) fail("cannot hand over a volume");
   return place / "data";
 }
@@ -154,27 +212,36 @@ wire::VolumeReceipt NodeVolumes::copy(const wire::VolumeOrder& order) const {
   return timed(order, "every file read and written anew, or its blocks shared", [&](Tally& tally) {
     if (!belongs_to(order.source, order.tenant) || !belongs_to(order.volume, order.tenant))
       throw std::runtime_error("a volume of another tenant is not copied");
-    if (!fs::is_directory(place_of(order.source) / "data"))
+    const char* const files = is_encrypted(order.source) ? kHidden : "data";
+    if (!fs::is_directory(place_of(order.source) / files))
       throw std::runtime_error("its source is not on this node");
     make_folder(place_of(order.volume), 0711);
     write_whole(place_of(order.volume) / "tenant", text(order.tenant), 0600);
-    remove_tree(place_of(order.volume) / "data");  // A copy that was broken off.
+    remove_tree(place_of(order.volume) / files);  // A copy that was broken off.
     const Descriptor from = open_folder(place_of(order.source));
     const Descriptor to = open_folder(place_of(order.volume));
-    copy_tree(from.get(), "data", to.get(), "data", tally);
+    copy_tree(from.get(), files, to.get(), files, tally);
+    if (is_encrypted(order.volume)) make_folder(place_of(order.volume) / "data", 0700);
     if (::syncfs(to.get()) != 0) fail("cannot make the copy durable");
   });
 }
 
 wire::VolumeReceipt NodeVolumes::wipe(const wire::VolumeOrder& order) const {
+  const bool encrypted = is_encrypted(order.volume);
   return timed(
       order,
-      "every file overwritten once with zeros, synced and unlinked; what the disk itself remaps is beyond it",
+      std::string(encrypted ? "the key of its files overwritten, which alone makes them unreadable; then "
+                            : "") +
+          "every file overwritten once with zeros, synced and unlinked; what the disk itself remaps is "
+          "beyond it",
       [&](Tally& tally) {
         if (!belongs_to(order.volume, order.tenant))
           throw std::runtime_error("a volume of another tenant is not wiped");
         if (!fs::exists(place_of(order.volume))) return;  // Never used, or wiped before.
         const Descriptor place = open_folder(place_of(order.volume));
+        if (encrypted) destroy_key(place.get(), tally);
+        close(order.volume);
+        if (encrypted) overwrite_tree(place.get(), kHidden, tally);
         if (fs::exists(place_of(order.volume) / "data")) overwrite_tree(place.get(), "data", tally);
         if (!remove_tree(place_of(order.volume))) throw std::runtime_error("files are left that cannot go");
       });

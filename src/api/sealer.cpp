@@ -8,6 +8,7 @@ namespace tranche::api {
 namespace {
 
 constexpr std::string_view kPrefix = "sealed:";
+constexpr std::string_view kDerived = "derived:";
 constexpr int kVariant = sodium_base64_VARIANT_URLSAFE_NO_PADDING;
 
 unsigned char* bytes(std::string& text) {
@@ -15,6 +16,17 @@ unsigned char* bytes(std::string& text) {
 }
 const unsigned char* bytes(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+// "derived:NAME" is a key that nobody had to store: it follows from ours and the name, and tells nothing of
+// either.
+std::string derived(const Sealer::Key& key, std::string_view name) {
+  std::string made(crypto_generichash_BYTES, '\0');
+  crypto_generichash(bytes(made), made.size(), bytes(name), name.size(), key.data(), key.size());
+  std::string hex(made.size() * 2 + 1, '\0');
+  sodium_bin2hex(hex.data(), hex.size(), bytes(made), made.size());
+  hex.pop_back();
+  return hex;
 }
 
 }  // namespace
@@ -31,6 +43,7 @@ std::string Sealer::seal(std::string_view secret) const {
 }
 
 std::optional<std::string> Sealer::open(std::string_view sealed) const {
+  if (sealed.starts_with(kDerived)) return derived(key_, sealed);
   if (!sealed.starts_with(kPrefix)) return std::nullopt;
   sealed.remove_prefix(kPrefix.size());
   std::string box(sealed.size(), '\0');

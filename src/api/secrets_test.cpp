@@ -32,6 +32,18 @@ TEST_CASE("sealer: what is sealed is opened by its key alone, and never looks th
   }
 }
 
+TEST_CASE("keys that follow from ours are the same for the same name, and nobody else's") {
+  Sealer::Key key{};
+  const Sealer sealer(key);
+  const auto volumes = sealer.open("derived:volumes of tenant_1");
+  REQUIRE(volumes);
+  CHECK(volumes->size() == 64);
+  CHECK(volumes == sealer.open("derived:volumes of tenant_1"));
+  CHECK(volumes != sealer.open("derived:volumes of tenant_2"));
+  key[0] = 1;
+  CHECK(volumes != Sealer(key).open("derived:volumes of tenant_1"));
+}
+
 TEST_CASE("secrets: a token is 256 bits that nobody has seen before") {
   const std::string one = new_token_secret();
   CHECK(one.size() == 4 + 43);

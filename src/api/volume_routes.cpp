@@ -5,6 +5,7 @@
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "wire/api_volume.hpp"
+#include "wire/volume_key.hpp"
 
 namespace tranche::api {
 namespace {
@@ -34,7 +35,11 @@ wire::VolumeView view_of(const State& state, const Volume& volume, const Users& 
                         .state = volume.state,
                         .source = volume.source,
                         .created = volume.created};
-  if (const engine::Node* node = state.node(volume.node)) view.node = node->name;
+  if (const engine::Node* node = state.node(volume.node)) {
+    view.node = node->name;
+    const std::string* volumes = node->labels.find(wire::kVolumesLabel);
+    view.encrypted = volumes != nullptr && *volumes == wire::kVolumesEncrypted;
+  }
   if (volume.receipt.volume == volume.id) view.receipt = volume.receipt;
   if (const auto found = users.find(volume.id); found != users.end()) view.used_by = found->second;
   return view;

@@ -28,7 +28,7 @@ namespace {
 struct AgentFlags {
   std::string server{}, token{}, pin{}, name{}, data{}, simulated{},
       job_network = "private", soft_sharing = "time-slice", service_address = "127.0.0.1", log_quota{},
-      meter_every{}, images{};
+      meter_every{}, images{}, volume_encryption = "on";
   std::vector<std::string> labels{}, networks_allowed{};
   bool drain_on_exit = false;
 };
@@ -104,6 +104,9 @@ agent::AgentOptions options_of(const AgentFlags& flags, const std::filesystem::p
     options.meter_every = *period;
   }
   options.labels = labels_of(flags.labels);
+  options.volume_cipher = agent::VolumeCipher::find();
+  if (flags.volume_encryption == "off")
+    options.volume_cipher.turn_off("its operator chose --volume-encryption off");
   options.simulated = !flags.simulated.empty();
   options.end_jobs_on_exit = flags.drain_on_exit;
   options.program = std::filesystem::read_symlink("/proc/self/exe").string();
@@ -199,6 +202,10 @@ void add_agent(CLI::App& root) {
       ->capture_default_str();
   command->add_option(
       "--images", flags->images, "Folder of the images that jobs may name; else images/ of the data");
+  command
+      ->add_option("--volume-encryption", flags->volume_encryption, "Encrypt new volumes at rest: on or off")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"on", "off"}));
   command->add_option("--log-quota", flags->log_quota, "Bytes kept of each output stream, e.g. 64MiB");
   command->add_option("--meter-every", flags->meter_every, "How often use is reported, e.g. 10s");
   command->add_flag(

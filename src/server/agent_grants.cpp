@@ -7,6 +7,7 @@
 #include "server/agent_hub.hpp"
 #include "server/agent_link.hpp"
 #include "wire/job_spec.hpp"
+#include "wire/volume_key.hpp"
 
 namespace tranche::server {
 
@@ -32,6 +33,9 @@ wire::LeaseGrant AgentHub::grant_of(const engine::State& state, const engine::Le
     grant.volumes.push_back(
         {.volume = volume->id, .path = mount.path, .read_only = mount.read_only, .quota = {volume->bytes}});
   }
+  if (!grant.volumes.empty() && options_.unseal)
+    grant.spec.secrets.set(wire::kVolumeKeySecret,
+                           options_.unseal("derived:volumes of " + text(lease.tenant)));
   for (const engine::Slice& slice : lease.slices) {
     grant.slices.push_back({.device = slice.device,
                             .uuid = state.devices.at(slice.device).facts.uuid,

@@ -31,7 +31,7 @@ struct VolumeView {
   std::string node{};  // Empty: no job has used it yet.
   VolumeState state = VolumeState::kReady;
   VolumeId source{};       // Of a snapshot.
-  bool encrypted = false;  // At rest, by the platform. Not yet: see docs/volumes.md.
+  bool encrypted = false;  // At rest, under a key of the tenant. See docs/volumes.md.
   Instant created{};
   std::vector<JobId> used_by{};
   std::optional<VolumeReceipt> receipt{};  // Of the copy or the wipe.
