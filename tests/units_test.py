@@ -84,6 +84,23 @@ def frames_of_a_render():
             assert found == {f"f_{n:04}.txt": f"picture {n}\n" for n in range(1, 13)}, sorted(found)
 
 
+def frames_go_on_in_one_sandbox():
+    """A chunk that runs gets more frames than it began with, and every frame is done once."""
+    with Site() as site:
+        site.agent("n1")
+        job = submit(site, run='echo "$TRANCHE_LEASE" > "$TRANCHE_OUTPUT/{frame}"; sleep 0.25', kind="render",
+                     units={"frames": "1..64"}, resources={"cpus": "1"})
+        detail = until(site, job, over)
+        assert detail["job"]["state"] == "succeeded" and detail["progress"]["done"] == 64, detail
+        with tempfile.TemporaryDirectory() as folder:
+            fetched = tranche(site, "results", job, "-d", folder)
+            assert fetched.returncode == 0, fetched.stderr
+            leases = {int(path.name): path.read_text() for path in pathlib.Path(folder).iterdir()}
+        assert sorted(leases) == list(range(1, 65)), sorted(leases)
+        most = max(list(leases.values()).count(lease) for lease in set(leases.values()))
+        assert most > 4, leases  # The first chunks have a sixteenth each.
+
+
 def frame_that_always_fails():
     """A frame that always fails ends in a state that names it, while all the others finish."""
     with Site() as site:
@@ -306,7 +323,7 @@ def a_clip_in_pieces():
 
 
 if __name__ == "__main__":
-    main([progress_of_steps, frames_of_a_render, frame_that_always_fails, frames_survive_a_killed_agent,
+    main([progress_of_steps, frames_of_a_render, frames_go_on_in_one_sandbox, frame_that_always_fails, frames_survive_a_killed_agent,
           the_animation_of_the_examples, a_training_goes_on_where_it_stopped, stopping_a_render, jobs_after_jobs, restart_in_the_middle, a_job_again_and_again,
           a_job_in_its_hours, the_cheapest_hours,
           a_shell_on_a_slice, a_clip_in_pieces])

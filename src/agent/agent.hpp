@@ -79,7 +79,8 @@ class Agent {
     bool fetching = false;                // Its files are on the way; nothing of it runs yet.
     std::optional<ShimOrder> ended_by{};  // The order that came meanwhile.
     bool settling = false;
-    std::size_t wiping = 0;                      // Slices that are not proven clean yet.
+    std::size_t wiping = 0;  // Slices that are not proven clean yet.
+    bool owes = false;       // It is over, and its slice was given back with the wipe still to come.
     BootTime shares_next = 0, shares_until = 0;  // Something on a device is not taken down yet.
     wire::Receipts receipts{};
     ProgressReader progress{};
@@ -136,6 +137,8 @@ class Agent {
   void look(Job& job);      // Tells the server what is new on the page.
   void settle(Job& job);    // Begins the end: wipes, and then
   void conclude(Job& job);  // says that it is over.
+  void tell_end(Job& job);
+  void close_books(Job& job);  // Nothing of it is left to do.
   void meter(Job& job, Instant now);
   void bury(Job& job);  // Its supervisor died without a word.
   void report(Job& job, wire::LeaseState state, const std::string& message = {});
@@ -157,6 +160,13 @@ class Agent {
   void image_found(LeaseId lease, SandboxPlan plan, const Result<Image, std::string>& found);
   void begin_scrub(Job& job);
   void scrubbed(LeaseId lease, std::size_t slice, const wire::ScrubReceipt& receipt);
+  // agent_debts.cpp: wipes that may wait.
+  [[nodiscard]] bool may_wait(const Job& job) const;
+  void owe_wipe(Job& job);
+  void pay_wipes(const std::string& uuid);
+  void paid(const std::vector<LeaseId>& leases, const wire::ScrubReceipt& receipt);
+  [[nodiscard]] bool in_use(const std::string& uuid) const;
+  [[nodiscard]] bool waits_for_wipe(Job& job, const SandboxPlan& plan);
   void wipe_device(const wire::DeviceOrder& order, const wire::DeviceFacts& device, std::uint32_t physical);
   void wiped(const wire::DeviceOrder& order, std::uint32_t physical, const wire::ScrubReceipt& receipt);
   [[nodiscard]] LeaseId wiped_after_expiry(const std::string& uuid) const;
@@ -171,6 +181,7 @@ class Agent {
   [[nodiscard]] wire::BehaviourRecord behaviour_of(const Job& job) const;
   [[nodiscard]] std::vector<wire::SliceSample> slice_samples() const;
   // agent_progress.cpp: how far jobs are, and what they made.
+  void take_units(Job& job, const wire::UnitSet& units);
   void tell_progress(Job& job);
   void count_results(Job& job);
   void open_service(Job& job);

@@ -108,6 +108,7 @@ void Agent::start(const wire::LeaseGrant& grant) {
 }
 
 void Agent::launch(Job& job, const SandboxPlan& plan) {
+  if (waits_for_wipe(job, plan)) return;
   const int pid = spawner_->start(plan);
   job.supervisor.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
@@ -117,6 +118,7 @@ void Agent::take_renewal(const wire::LeaseRenewal& renewal) {
   Job* job = job_of(renewal.lease);
   if (job == nullptr || !table_.renew(renewal.lease, renewal.epoch, expires)) return;
   job->folder.page().expires_at = *table_.expiry_of(renewal.lease);
+  take_units(*job, renewal.units);
   if (!renewal.milli && !renewal.vram) return;
   for (wire::SliceGrant& slice : job->folder.grant.slices) {
     if (renewal.milli) slice.milli = *renewal.milli;
@@ -254,28 +256,39 @@ void Agent::settle(Job& job) {
   job.receipts.behaviours = {behaviour_of(job)};
   if (guard_)
     job.receipts.limits = guard_->limits(grant, instant(page.running_since), instant(page.ended_at));
+  if (grant.must_scrub && may_wait(job)) return owe_wipe(job);
   if (grant.must_scrub) begin_scrub(job);
+  for (const wire::SliceGrant& slice : grant.slices)
+    if (!in_use(slice.uuid)) pay_wipes(slice.uuid);
   if (job.wiping == 0) conclude(job);
 }
 
 void Agent::conclude(Job& job) {
   if (!shares_down(job)) return;  // Soon again.
-  LeasePage& page = job.folder.page();
-  const wire::LeaseGrant& grant = job.folder.grant;
   if (guard_) {
     try {
-      guard_->close(grant.lease);
+      guard_->close(job.folder.grant.lease);
     } catch (const std::exception& error) { options_.log(error.what()); }
   }
   send_surely(job.receipts);
+  tell_end(job);
+  close_books(job);
+}
+
+void Agent::tell_end(Job& job) {
+  LeasePage& page = job.folder.page();
+  const wire::LeaseGrant& grant = job.folder.grant;
   if (static_cast<EndReason>(page.reason.load()) == EndReason::kExited && page.exit_code == 0)
     remove_tree(checkpoint_folder(options_.rules, grant.job));
   const std::string message = job.stop_message.empty() ? job.folder.message() : job.stop_message;
   report(job, LeaseState::kEnded, message);
-  page.settled = 1;
-  job.settled_at = boot_time();
   table_.end(grant.lease);
   detach_volumes(grant);
+}
+
+void Agent::close_books(Job& job) {
+  job.folder.page().settled = 1;
+  job.settled_at = boot_time();
 }
 
 // The kernel ended the job together with its supervisor (the sandbox dies with its parent); make sure of it.

@@ -1,8 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an agent tells of its jobs' progress.
 #include "agent/agent_send.hpp"
+#include "agent/files.hpp"
+#include "agent/unit_loop.hpp"
 
 namespace tranche::agent {
+
+// A loop that has come to its end already does not see them; then the server hears of its end without them.
+void Agent::take_units(Job& job, const wire::UnitSet& units) {
+  if (units.empty() || job.settling || options_.simulated) return;
+  const auto command = read_whole(job.folder.path() / kUnitCommand);
+  if (!command) return;
+  try {
+    append_units(job.folder.path(), unit_lines(*command, unit_name(job.folder.grant.spec), units));
+  } catch (const std::exception& error) { options_.log(error.what()); }
+}
 
 void Agent::tell_progress(Job& job) {
   const LeasePage& page = job.folder.page();

@@ -15,13 +15,15 @@ constexpr std::uint64_t kLookMost = 256 * 1024;
 constexpr std::size_t kLineMost = 1024;
 constexpr std::uint64_t kFileMost = 1024 * 1024;  // Then it is begun anew, so that it costs no disk.
 constexpr std::size_t kVerdictsMost = 10'000;
-constexpr BootTime kShortest = 1'000'000'000, kLongest = 60 * kShortest;
+constexpr BootTime kFirst = 100'000'000, kShortest = 10 * kFirst, kLongest = 60 * kShortest;
 
 }  // namespace
 
 void ProgressReader::looked(BootTime now) {
   if (first_ == 0) first_ = now;
-  due_ = now + std::clamp((now - first_) / 50, kShortest, kLongest);
+  const BootTime age = now - first_;
+  due_ = now + (age < 2 * kShortest ? std::clamp(age / 2, kFirst, kShortest)
+                                    : std::clamp(age / 50, kShortest, kLongest));
 }
 
 void ProgressReader::take(std::string_view line) {

@@ -19,7 +19,8 @@ class ProgressReader {
   std::optional<wire::ProgressReport> look(const std::filesystem::path& folder, std::uint64_t stdout_written);
 
   [[nodiscard]] BootTime due() const { return due_; }
-  // Looks become rarer the longer a job runs: a day of steps is not a hundred thousand records.
+  // Looks become rarer the longer a job runs: a day of steps is not a hundred thousand records. The first
+  // come soon, so that the server learns early how long a unit takes.
   void looked(BootTime now);
 
  private:

@@ -68,23 +68,32 @@ TEST_CASE("progress reader: no link is followed out of the lease's folder") {
 
 TEST_CASE("unit loop: the script gives every unit its verdict and keeps what good ones made") {
   const Folder folder;
-  const std::string script = unit_loop(
-      "test {unit} -ne 2 || exit 7\necho made {unit:03} >\"$TRANCHE_OUTPUT/{unit}\"", "unit", {{1, 3}});
-  folder.write("units", script);
   const std::string place = folder.path.string();
+  // The first says 'hello', and brings one more while the loop is at work: quotes and lines are its own
+  // affair.
+  folder.write("late", unit_lines("echo \"made {unit:03}\" >\"$TRANCHE_OUTPUT/.late\"", "unit", {{4, 4}}));
+  folder.write("units",
+               unit_lines("test {unit} -ne 1 || cat " + place + "/late >>" + place + "/units\n" +
+                              "test {unit} -ne 2 || exit 7\nprintf 'made %s\n' {unit:03} " +
+                              ">\"$TRANCHE_OUTPUT/{unit}\" # $1 is nothing of ours: $1",
+                          "unit",
+                          {{1, 3}}));
+  folder.write("loop", unit_loop("unit", place + "/units"));
   const std::string command = "TRANCHE_OUTPUT=" + place + "/output TRANCHE_RESULTS=" + place +
                               "/results TRANCHE_PROGRESS=" + place + "/progress sh " + place +
-                              "/units; test $? -eq 1";
+                              "/loop; test $? -eq 1";
   CHECK(std::system(command.c_str()) == 0);  // NOLINT: a script is what is tested.
   ProgressReader reader;
   const auto report = reader.look(folder.path, 0);
   REQUIRE(report);
-  REQUIRE(report->verdicts.size() == 3);
+  REQUIRE(report->verdicts.size() == 4);
   CHECK(report->verdicts[0].good);
   CHECK(report->verdicts[1].exit_code == 7);
   CHECK(report->verdicts[2].good);
-  const std::string listed =
-      "test \"$(tar --ignore-zeros -xOf " + place + "/results | tr '\\n' ,)\" = 'made 001,made 003,'";
+  CHECK(report->verdicts[3].unit == 4);
+  CHECK(report->verdicts[3].good);
+  const std::string listed = "test \"$(tar --ignore-zeros -xOf " + place +
+                             "/results | tr '\\n' ,)\" = 'made 001,made 003,made 004,'";
   CHECK(std::system(listed.c_str()) == 0);  // NOLINT
 }
 

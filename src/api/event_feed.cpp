@@ -64,6 +64,7 @@ struct Needed {
   Action operator()(const engine::ProgressNoted&) const { return Action::kViewJob; }
   Action operator()(const engine::GroupFormed&) const { return Action::kViewJob; }
   Action operator()(const engine::ChunkFormed&) const { return Action::kViewJob; }
+  Action operator()(const engine::ChunkExtended&) const { return Action::kViewJob; }
   Action operator()(const engine::JobWaits&) const { return Action::kViewJob; }
   Action operator()(const engine::JobReleased&) const { return Action::kViewJob; }
   Action operator()(const engine::ServiceSet&) const { return Action::kViewJob; }

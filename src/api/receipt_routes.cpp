@@ -5,6 +5,7 @@
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "base/text.hpp"
+#include "engine/handover.hpp"
 #include "engine/reconcile.hpp"
 #include "engine/record.hpp"
 #include "engine/spend.hpp"
@@ -45,7 +46,7 @@ void add_receipts(const FoundRecord& record, const engine::Lease& lease, wire::L
   wire::JournalProof proof = record.proof;
   proof.found = true;
   for (const wire::ScrubReceipt& one : record.receipts.scrubs)
-    if (one.lease == lease.id) out.scrubs.push_back({one, wire::is_clean(one), proof});
+    if (one.lease == lease.id && !one.deferred) out.scrubs.push_back({one, wire::is_clean(one), proof});
   for (const wire::LimitReceipt& one : record.receipts.limits)
     if (one.lease == lease.id) out.limits.push_back({one, proof});
 }
@@ -63,6 +64,8 @@ void add_tests(const FoundRecord& record, const engine::Lease& lease, wire::Leas
 std::string hand_over_of(const State& state, const engine::Lease& lease) {
   if (!lease.left || lease.scrubbed) return {};
   if (lease.kept) return "the next job of the same tenant had its devices: nothing was wiped in between";
+  if (!engine::has_whole_devices(state, lease))
+    return "its tenant still used the device alone: wiped before anybody else gets it";
   for (const engine::Slice& slice : lease.slices) {
     const engine::Device& device = state.devices.at(slice.device);
     if (device.record.left_by == lease.id && device.state == wire::DeviceState::kScrubbing) return {};

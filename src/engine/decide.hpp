@@ -170,6 +170,7 @@ void apply(State&, const Envelope&, const BreakerChanged&);
 void apply(State&, const Envelope&, const ProgressNoted&);
 void apply(State&, const Envelope&, const GroupFormed&);
 void apply(State&, const Envelope&, const ChunkFormed&);
+void apply(State&, const Envelope&, const ChunkExtended&);
 void apply(State&, const Envelope&, const JobWaits&);
 void apply(State&, const Envelope&, const JobReleased&);
 void apply(State&, const Envelope&, const ServiceSet&);

@@ -183,6 +183,7 @@ namespace tranche::engine {
   X(ReplicaRetired, 52) \
   X(ServiceUsed, 53) \
   X(ChunkFormed, 54) \
+  X(ChunkExtended, 88) \
   X(ProgressNoted, 55) \
   X(RecurringSet, 56) \
   X(RecurringRemoved, 57) \

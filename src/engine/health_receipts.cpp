@@ -140,14 +140,19 @@ void append_receipt_steps(
   append_wipe_steps(state, node, receipts, events);
   for (const wire::ScrubReceipt& scrub : receipts.scrubs) {
     const Device* device = state.device(scrub.device);
-    if (scrub.lease == LeaseId{} || scrub.nonzero_bytes == 0 || device == nullptr ||
+    const Lease* lease = state.lease(scrub.lease);
+    // A slice that cannot be wiped stays taken; one that was given back already takes its device with it.
+    const bool too_late = lease != nullptr && lease->left && !scrub.deferred && !wire::is_clean(scrub);
+    if (scrub.lease == LeaseId{} || (scrub.nonzero_bytes == 0 && !too_late) || device == nullptr ||
         device->node != node.id || device->state == DeviceState::kScrubbing)
       continue;
+    const std::string reason = scrub.nonzero_bytes != 0
+                                   ? std::to_string(scrub.nonzero_bytes) + " bytes were left after a wipe"
+                                   : "its memory could not be wiped: " + scrub.method;
     withdraw(state,
              *device,
              {.next = WhenIdle::kQuarantine,
-              .cause = {.reason = std::to_string(scrub.nonzero_bytes) + " bytes were left after a wipe",
-                        .signal = "test 3"},
+              .cause = {.reason = reason, .signal = "test 3"},
               .jobs = EndReason::kNone},
              at,
              events);

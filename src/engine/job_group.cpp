@@ -22,14 +22,6 @@ std::vector<UnitFailure>::iterator failure_of(JobGroup& group, std::int64_t unit
       });
 }
 
-bool has_failed(const JobGroup& group, std::int64_t unit) {
-  return std::binary_search(
-      group.failures.begin(),
-      group.failures.end(),
-      UnitFailure{.unit = unit},
-      [](const UnitFailure& one, const UnitFailure& other) { return one.unit < other.unit; });
-}
-
 Chunk* find_chunk(JobGroup& group, JobId job) {
   const auto found = std::find_if(
       group.chunks.begin(), group.chunks.end(), [&](const Chunk& one) { return one.job == job; });
@@ -74,7 +66,34 @@ std::int64_t chunk_size(const JobGroup& group, std::uint32_t running) {
   return std::clamp<std::int64_t>(size, 1, kChunkMost);
 }
 
+// The command runs unit by unit, so the first without a verdict was at work when the chunk ended.
+std::int64_t unit_at_work(const Chunk& chunk) {
+  const auto first_left = [&](const UnitSet& units, bool count_added) -> std::int64_t {
+    for (const UnitRange& range : units)
+      for (std::int64_t unit = range.first; unit <= range.last; ++unit)
+        if (wire::contains(chunk.left, unit) && (count_added || !wire::contains(chunk.added, unit)))
+          return unit;
+    return INT64_MIN;
+  };
+  const std::int64_t unit = first_left(chunk.left, false);
+  return unit == INT64_MIN ? first_left(chunk.added, true) : unit;
+}
+
+// The loop over the units ends with zero or one; what was added too late for it was never begun.
+bool ended_by_itself(const Chunk& chunk, JobState how, std::int32_t exit_code) {
+  return !chunk.added.empty() && chunk.told &&
+         (how == JobState::kSucceeded || (how == JobState::kFailed && exit_code == 1));
+}
+
 }  // namespace
+
+bool has_failed(const JobGroup& group, std::int64_t unit) {
+  return std::binary_search(
+      group.failures.begin(),
+      group.failures.end(),
+      UnitFailure{.unit = unit},
+      [](const UnitFailure& one, const UnitFailure& other) { return one.unit < other.unit; });
+}
 
 const Chunk* JobGroup::chunk_of(JobId job) const {
   const auto found =
@@ -149,8 +168,26 @@ void take_verdict(JobGroup& group, JobId job, const wire::UnitVerdict& verdict, 
   group.busy_microseconds += std::max<std::int64_t>(0, verdict.microseconds);
 }
 
-// What of a chunk has no verdict when its job ends. The command runs unit by unit in order, so the first
-// without a verdict was at work when it ended; when there was no verdict at all, the chunk never got to work.
+void extend_chunk(JobGroup& group, const ChunkExtended& event) {
+  Chunk* chunk = find_chunk(group, event.job);
+  Chunk* source = find_chunk(group, event.from);
+  if (chunk == nullptr) return;
+  for (const UnitRange& range : event.units) {
+    const bool follows = !chunk->added.empty() && chunk->added.back().last + 1 == range.first;
+    if (follows) {
+      chunk->added.back().last = range.last;
+    } else {
+      chunk->added.push_back(range);
+    }
+    for (std::int64_t unit = range.first; unit <= range.last; ++unit) {
+      wire::remove_unit(source == nullptr ? group.waiting : source->left, unit);
+      wire::add_unit(chunk->left, unit);
+    }
+  }
+  if (source != nullptr && source->left.empty()) source->needless = true;
+}
+
+// What of a chunk has no verdict when its job ends. When there was no verdict at all, it never got to work.
 void end_chunk(JobGroup& group, JobId job, JobState how, std::int32_t exit_code, Instant at) {
   const auto found = std::find_if(
       group.chunks.begin(), group.chunks.end(), [&](const Chunk& one) { return one.job == job; });
@@ -161,21 +198,23 @@ void end_chunk(JobGroup& group, JobId job, JobState how, std::int32_t exit_code,
   group.at = at;
   Chunk* copied = find_chunk(group, chunk.copy_of);
   if (copied != nullptr && !copied->left.empty()) copied->at = at;  // Before another try at it begins.
-  bool first = true;
+  const bool by_itself = ended_by_itself(chunk, how, exit_code);
+  const std::int64_t at_work = unit_at_work(chunk);
   for (const UnitRange& range : chunk.left) {
     for (std::int64_t unit = range.first; unit <= range.last; ++unit) {
-      if (how == JobState::kSucceeded) {
+      if (by_itself && wire::contains(chunk.added, unit)) {
+        if (!held_by_another(group, job, unit)) wire::add_unit(group.waiting, unit);
+      } else if (how == JobState::kSucceeded) {
         settle(group, unit);  // The loop ends well only when every unit did.
       } else if (held_by_another(group, job, unit)) {
         continue;
       } else if (how == JobState::kStopped) {
         charge(group, unit, job, exit_code, group.tries);
-      } else if (first || !chunk.told) {
+      } else if (unit == at_work || !chunk.told) {
         charge(group, unit, job, exit_code, 1);
       } else {
         wire::add_unit(group.waiting, unit);
       }
-      first = false;
     }
   }
 }

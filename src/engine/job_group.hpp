@@ -30,9 +30,10 @@ struct Chunk {
   bool told = false;      // Some unit of it has a verdict.
   Instant at{};           // Of its last verdict, or when it began to run.
   JobId copy_of{};        // A second try at what a straggler is at; whoever is first counts.
-  bool needless = false;  // Another chunk has settled the last of its units.
+  bool needless = false;  // Others have taken or settled the last of its units.
+  UnitSet added{};        // While it ran, in this order.
 };
-BOOST_DESCRIBE_STRUCT(Chunk, (), (job, left, told, at, copy_of, needless))
+BOOST_DESCRIBE_STRUCT(Chunk, (), (job, left, told, at, copy_of, needless, added))
 
 struct JobGroup {
   JobId id{};
@@ -94,11 +95,22 @@ struct ChunkFormed {
 };
 BOOST_DESCRIBE_STRUCT(ChunkFormed, (), (group, job, owner, units, copy_of))
 
+// More units for a chunk that runs: its sandbox goes on with them.
+struct ChunkExtended {
+  JobId group{};
+  JobId job{};
+  PartyId owner{};
+  UnitSet units{};
+  JobId from{};  // The chunk that waited with them; none: they were in no chunk.
+};
+BOOST_DESCRIBE_STRUCT(ChunkExtended, (), (group, job, owner, units, from))
+
 // What the submission of such a job must say; pure.
 [[nodiscard]] Ask parent_ask(const Ask& chunk_ask);
 
 // The units of the next chunk: fresh ones together, those that failed before each alone and last.
 [[nodiscard]] UnitSet next_chunk(const JobGroup& group, std::uint32_t running);
+[[nodiscard]] bool has_failed(const JobGroup& group, std::int64_t unit);
 // How many chunks may wait and run at once, so that whoever becomes free finds the next.
 [[nodiscard]] std::size_t chunks_at_once(std::uint32_t running);
 
@@ -112,6 +124,7 @@ struct Straggler {
 // Chunks whose units were all settled by their copies, or as copies by those they copied.
 [[nodiscard]] std::vector<JobId> needless_chunks(const JobGroup& group);
 
+void extend_chunk(JobGroup& group, const ChunkExtended& event);
 void take_verdict(JobGroup& group, JobId chunk, const wire::UnitVerdict& verdict, Instant at);
 void end_chunk(JobGroup& group, JobId chunk, JobState how, std::int32_t exit_code, Instant at);
 [[nodiscard]] std::string failure_text(const JobGroup& group);

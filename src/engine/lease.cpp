@@ -42,6 +42,18 @@ JobState job_state(LeaseState state) {
   }
 }
 
+// Its tenant uses the device alone, and the node wipes before it lets anybody else in.
+void leave_unwiped(State& state, NodeId node, LeaseId id, Instant at) {
+  const auto found = state.leases.find(id);
+  if (found == state.leases.end() || found->second.node != node || found->second.live()) return;
+  Lease& lease = found->second;
+  const Job* job = state.job(lease.job);
+  if (!lease.holds_slices() || job == nullptr) return;
+  tally(state, lease, at);
+  release_slices(state, lease, job->ask);
+  lease.left = true;
+}
+
 }  // namespace
 
 void apply(State& state, const Envelope& envelope, const LeaseGranted& event) {
@@ -203,8 +215,10 @@ void apply(State& state, const Envelope& envelope, const ReceiptsKept& event) {
     if (kept.empty() || kept.back() != state.sequence) kept.push_back(state.sequence);
   }
   std::map<LeaseId, std::size_t> clean;  // Slices of each lease that were proven clean.
-  for (const wire::ScrubReceipt& receipt : event.receipts.scrubs)
+  for (const wire::ScrubReceipt& receipt : event.receipts.scrubs) {
     clean[receipt.lease] += wire::is_clean(receipt) ? 1U : 0U;
+    if (receipt.deferred) leave_unwiped(state, event.node, receipt.lease, envelope.at);
+  }
   for (const wire::BehaviourRecord& record : event.receipts.behaviours) {
     const auto found = state.leases.find(record.lease);
     if (found != state.leases.end() && found->second.node == event.node) found->second.behaviour = record;

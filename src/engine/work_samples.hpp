@@ -33,6 +33,7 @@ inline Events work_samples() {
       ReplicaRetired{key, ana, {11}},
       ServiceUsed{key, ana, {100, 1, 2000, 3000}},
       ChunkFormed{{9}, {12}, ana, {{1, 16}, {20, 20}}, {11}},
+      ChunkExtended{{9}, {12}, ana, {{21, 40}}, {13}},
       RecurringSet{{acme, "nightly"},
                    ana,
                    {ask, "{\"run\":\"train\"}", WorkUnit::kFrame, {1, 8}, 2, 3},

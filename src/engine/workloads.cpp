@@ -6,6 +6,7 @@
 
 #include "engine/admission.hpp"
 #include "engine/attempt.hpp"
+#include "engine/chunk_extension.hpp"
 #include "engine/decide.hpp"
 #include "engine/start_window.hpp"
 
@@ -59,15 +60,29 @@ Result<Events, Refusal> chunk_events(const State& state,
   return Events{std::move(submitted), std::move(formed)};
 }
 
-// The last units of a group: what takes too long is tried a second time, and what became needless is stopped.
-Events advance_tail(const State& state, const Envelope& envelope, const JobGroup& group) {
+Events stop_needless(const State& state, const JobGroup& group) {
+  Events events;
   for (const JobId needless : needless_chunks(group)) {
     const Job& job = state.jobs.at(needless);
     if (is_over(job.state) || job.stop_requested) continue;
-    Events events;
     append_stop(state, job, events);
-    return events;
+    break;
   }
+  return events;
+}
+
+// Every unit has its verdict, and whoever told the last of them ends by itself: its device may still be
+// wiped.
+bool has_ended(const State& state, const JobGroup& group, const Job& parent) {
+  if (parent.stop_requested) return group.chunks.empty();
+  return group.settled() && std::all_of(group.chunks.begin(), group.chunks.end(), [&](const Chunk& chunk) {
+           return chunk.told && chunk.left.empty() && !chunk.needless &&
+                  state.jobs.at(chunk.job).state == JobState::kRunning;
+         });
+}
+
+// The last units of a group: what takes too long is tried a second time.
+Events advance_tail(const State& state, const Envelope& envelope, const JobGroup& group) {
   const Straggler straggler = find_straggler(group, envelope.at);
   if (straggler.look != Instant{}) state.index.work->looks.emplace(straggler.look, group.id);
   if (straggler.chunk == nullptr) return {};
@@ -78,12 +93,14 @@ Events advance_tail(const State& state, const Envelope& envelope, const JobGroup
 Events advance_group(const State& state, const Envelope& envelope, const JobGroup& group) {
   const Job& parent = state.jobs.at(group.id);
   if (is_over(parent.state) || state.work.waits.contains(group.id)) return {};
-  if (group.chunks.empty() && (group.settled() || parent.stop_requested)) return end_group(group, parent);
+  if (has_ended(state, group, parent)) return end_group(group, parent);
   if (parent.stop_requested) return {};
   if (parent.not_before > envelope.at) {
     state.index.work->looks.emplace(parent.not_before, group.id);
     return {};
   }
+  if (Events events = stop_needless(state, group); !events.empty()) return events;
+  if (Events events = next_extension(state, group, envelope.at); !events.empty()) return events;
   if (group.waiting.empty()) return advance_tail(state, envelope, group);
   const std::uint32_t running = running_chunks(state, group);
   if (group.chunks.size() >= chunks_at_once(running)) return {};
@@ -233,6 +250,13 @@ void apply(State& state, const Envelope&, const ChunkFormed& event) {
   state.index.work->groups_due.insert(event.group);
 }
 
+void apply(State& state, const Envelope&, const ChunkExtended& event) {
+  const auto found = state.work.groups.find(event.group);
+  if (found == state.work.groups.end()) return;
+  extend_chunk(found->second, event);
+  state.index.work->groups_due.insert(event.group);
+}
+
 void apply(State& state, const Envelope&, const JobWaits& event) {
   state.work.waits.emplace(event.id, Dependencies{event.id, event.owner, event.after});
   for (const After& after : event.after) state.index.work->waiters.emplace(after.job, event.id);
@@ -256,8 +280,11 @@ void note_job_running(State& state, const Job& job, Instant at) {
   if (parent == state.index.work->group_of.end()) return;
   JobGroup& group = state.work.groups.at(parent->second);
   if (group.first_started == Instant{}) group.first_started = at;
-  for (Chunk& chunk : group.chunks)
-    if (chunk.job == job.id) chunk.at = at;
+  for (Chunk& chunk : group.chunks) {
+    if (chunk.job != job.id) continue;
+    chunk.at = at;
+    if (job.started == at) chunk.added.clear();  // The new lease has them from its beginning.
+  }
   Job& whole = state.jobs.at(group.id);
   if (whole.state == JobState::kPending) {
     whole.state = JobState::kRunning;
@@ -276,7 +303,8 @@ void note_job_ended(State& state, const Job& job, Instant at) {
   if (const auto parent = index.group_of.find(job.id); parent != index.group_of.end()) {
     JobGroup& group = state.work.groups.at(parent->second);
     end_chunk(group, job.id, job.state, job.exit_code, at);
-    state.jobs.at(group.id).version = state.sequence;
+    if (const auto whole = state.jobs.find(group.id); whole != state.jobs.end())
+      whole->second.version = state.sequence;
     index.groups_due.insert(group.id);
     index.group_of.erase(parent);
   }

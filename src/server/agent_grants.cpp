@@ -52,6 +52,21 @@ wire::LeaseGrant AgentHub::grant_of(const engine::State& state, const engine::Le
   return grant;
 }
 
+// A node that does not hear of them ends its lease without, and they go to another.
+void AgentHub::send_units(const engine::State& state, const engine::ChunkExtended& extended) {
+  const engine::Job* job = state.job(extended.job);
+  if (job == nullptr || job->leases.empty()) return;
+  const engine::Lease& lease = state.leases.at(job->leases.front());
+  const auto link = lease.live() ? link_of(lease.node) : nullptr;
+  if (link)
+    link->send(wire::LeaseRenewal{.lease = lease.id,
+                                  .epoch = lease.epoch,
+                                  .expires_in = options_.lease,
+                                  .milli = {},
+                                  .vram = {},
+                                  .units = extended.units});
+}
+
 void AgentHub::order_volume_work(const engine::State& state, const engine::Volume& volume) {
   const bool copies = volume.state == wire::VolumeState::kCopying;
   if (!copies && volume.state != wire::VolumeState::kWiping) return;

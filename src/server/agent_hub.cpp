@@ -330,6 +330,8 @@ void AgentHub::follow(const Durable& durable) {
       const engine::Lease* lease = durable.state->lease(revoked->id);
       if (lease == nullptr || !lease->live()) continue;
       if (const auto link = link_of(lease->node)) link->send(order_of(*revoked, lease->epoch));
+    } else if (const auto* extended = std::get_if<engine::ChunkExtended>(&event)) {
+      send_units(*durable.state, *extended);
     } else if (const auto* ordered = std::get_if<engine::DeviceOrdered>(&event)) {
       const engine::Device* device = durable.state->device(ordered->device);
       if (device == nullptr || device->record.order != ordered->order) continue;

@@ -93,6 +93,7 @@ class AgentHub {
   [[nodiscard]] std::shared_ptr<AgentLink> link_of(NodeId node) const;
   [[nodiscard]] wire::LeaseGrant grant_of(const engine::State& state, const engine::Lease& lease) const;
   void promise(NodeId node);
+  void send_units(const engine::State& state, const engine::ChunkExtended& extended);
   void order_volume_work(const engine::State& state, const engine::Volume& volume);
 
   Loop& loop_;

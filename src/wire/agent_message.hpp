@@ -301,9 +301,10 @@ struct LeaseRenewal {
   Duration expires_in{};
   std::optional<std::uint16_t> milli{};  // New limits, while it runs.
   std::optional<Bytes> vram{};
+  UnitSet units{};  // More of them, after those it has.
   bool operator==(const LeaseRenewal&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(LeaseRenewal, (), (lease, epoch, expires_in, milli, vram))
+BOOST_DESCRIBE_STRUCT(LeaseRenewal, (), (lease, epoch, expires_in, milli, vram, units))
 
 enum class RevokeWay : std::uint8_t { kCheckpoint, kPause, kResume, kKill };
 BOOST_DESCRIBE_ENUM(RevokeWay, kCheckpoint, kPause, kResume, kKill)

@@ -28,6 +28,8 @@ struct ScrubReceipt {
   bool partition_rebuilt = false;
   bool scratch_wiped = false;
   std::string method{};
+  bool deferred =
+      false;  // Its tenant uses the device alone: wiped before anybody else does, told again then.
   bool operator==(const ScrubReceipt&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(ScrubReceipt,
@@ -43,7 +45,8 @@ BOOST_DESCRIBE_STRUCT(ScrubReceipt,
                        processes_ended,
                        partition_rebuilt,
                        scratch_wiped,
-                       method))
+                       method,
+                       deferred))
 constexpr bool is_clean(const ScrubReceipt& receipt) {
   return receipt.nonzero_bytes == 0 && receipt.verified.count > 0 && receipt.verified == receipt.zeroed;
 }

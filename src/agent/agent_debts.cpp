@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Wipes that may wait. While one tenant alone uses a device, its slices go from one of its jobs to the next
+// as they are: the wipe is owed, and done before anybody else's job starts there, or when the device falls
+// idle. What is owed survives the agent: a lease that owes is not settled, so the next agent begins its end
+// anew.
+#include <algorithm>
+
+#include "agent/agent_send.hpp"
+
+namespace tranche::agent {
+namespace {
+
+bool has_slice_of(const wire::LeaseGrant& grant, const std::string& uuid) {
+  return std::any_of(grant.slices.begin(), grant.slices.end(), [&](const wire::SliceGrant& slice) {
+    return slice.uuid == uuid;
+  });
+}
+
+}  // namespace
+
+bool Agent::in_use(const std::string& uuid) const {
+  return std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
+    const Job& job = entry.second;
+    return has_slice_of(job.folder.grant, uuid) && !job.settling && job.folder.page().settled == 0;
+  });
+}
+
+bool Agent::may_wait(const Job& job) const {
+  const wire::LeaseGrant& grant = job.folder.grant;
+  if (options_.simulated || !scrubber_ || grant.slices.size() != 1 || job.physical.size() != 1) return false;
+  const SliceView share = shares_->view(grant.lease, 0);
+  if (!share.partition.empty() || !share.daemon_folder.empty()) return false;  // It is taken down first.
+  const std::string& uuid = grant.slices.front().uuid;
+  const bool alone = std::all_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
+    const wire::LeaseGrant& other = entry.second.folder.grant;
+    return !has_slice_of(other, uuid) || entry.second.folder.page().settled != 0 ||
+           other.tenant == grant.tenant;
+  });
+  return alone && in_use(uuid);
+}
+
+void Agent::owe_wipe(Job& job) {
+  const wire::LeaseGrant& grant = job.folder.grant;
+  job.owes = true;
+  if (guard_) {
+    try {
+      guard_->close(grant.lease);
+    } catch (const std::exception& error) { options_.log(error.what()); }
+  }
+  tell_end(job);
+  wire::ScrubReceipt receipt{
+      .device = grant.slices.front().device, .lease = grant.lease, .tenant = grant.tenant, .at = wall_time()};
+  receipt.method = "later: its tenant uses the device alone";
+  receipt.deferred = true;
+  job.receipts.scrubs = {receipt};
+  job.folder.page().last_sequence = send_surely(job.receipts);
+}
+
+// One wipe for all that is owed there, as much as those who run left free.
+void Agent::pay_wipes(const std::string& uuid) {
+  const auto device = std::find_if(
+      devices_.begin(), devices_.end(), [&](const Device& one) { return one.facts.uuid == uuid; });
+  if (device == devices_.end()) return;
+  std::vector<LeaseId> leases;
+  std::int64_t owed = 0, taken = 0;
+  for (auto& [lease, job] : jobs_) {
+    if (!has_slice_of(job.folder.grant, uuid) || job.folder.page().settled != 0) continue;
+    const std::int64_t bytes = job.folder.grant.slices.front().vram.count;
+    if (job.owes && job.wiping == 0) {
+      job.wiping = 1;
+      leases.push_back(lease);
+      owed += bytes;
+    } else if (!job.settling && !job.fetching) {
+      taken += bytes;
+    }
+  }
+  if (leases.empty()) return;
+  const Bytes most{std::max<std::int64_t>(std::min(owed, device->facts.vram.count - taken), 1 << 20)};
+  chores_->add("wipe " + uuid, [this, facts = device->facts, most, leases] {
+    wire::ScrubReceipt receipt;
+    scrubber_->scrub(facts, most, receipt);
+    return Chores::After([this, leases, receipt] { paid(leases, receipt); });
+  });
+}
+
+void Agent::paid(const std::vector<LeaseId>& leases, const wire::ScrubReceipt& receipt) {
+  wire::Receipts receipts;
+  for (const LeaseId lease : leases) {
+    Job* job = job_of(lease);
+    if (job == nullptr) continue;
+    const LeasePage& page = job->folder.page();
+    wire::ScrubReceipt& mine = receipts.scrubs.emplace_back(receipt);
+    mine.device = job->folder.grant.slices.front().device;
+    mine.lease = lease;
+    mine.tenant = job->folder.grant.tenant;
+    mine.at = wall_time();
+    mine.processes_ended = page.processes_ended;
+    mine.scratch_wiped = page.scratch_wiped != 0;
+    if (wire::is_clean(receipt) && guard_ && home_->has_guard()) {
+      try {
+        guard_->scrubbed(job->physical.front());
+      } catch (const std::exception& error) { options_.log(error.what()); }
+    }
+  }
+  const std::uint64_t sequence = send_surely(receipts);
+  for (const LeaseId lease : leases) {
+    Job* job = job_of(lease);
+    if (job == nullptr) continue;
+    job->wiping = 0;
+    job->owes = false;
+    job->folder.page().last_sequence = sequence;
+    close_books(*job);
+  }
+}
+
+// Nobody starts where another tenant's wipe is owed, or where what is owed is being wiped.
+bool Agent::waits_for_wipe(Job& job, const SandboxPlan& plan) {
+  const wire::LeaseGrant& grant = job.folder.grant;
+  for (const wire::SliceGrant& slice : grant.slices) {
+    bool wiped = false;
+    for (const auto& [lease, other] : jobs_) {
+      if (!other.owes || !has_slice_of(other.folder.grant, slice.uuid)) continue;
+      wiped = wiped || other.wiping != 0 || other.folder.grant.tenant != grant.tenant;
+    }
+    if (!wiped) continue;
+    job.fetching = true;
+    pay_wipes(slice.uuid);
+    chores_->add("wipe " + slice.uuid, [this, lease = grant.lease, plan] {  // Behind it, in the same lane.
+      return Chores::After([this, lease, plan] { fetched(lease, plan, {}); });
+    });
+    return true;
+  }
+  return false;
+}
+
+}  // namespace tranche::agent

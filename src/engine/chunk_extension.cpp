@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/chunk_extension.hpp"
+
+#include <algorithm>
+
+namespace tranche::engine {
+namespace {
+
+// How often a node tells of progress: more rarely the longer a job runs.
+constexpr Duration kToldShortest = std::chrono::seconds(1), kToldLongest = std::chrono::minutes(1);
+constexpr int kToldPart = 50;
+constexpr Duration kOnTheWay = std::chrono::seconds(1);
+constexpr Duration kLeaseMost = std::chrono::minutes(2);  // Beside it the start of a sandbox does not show.
+constexpr std::int64_t kUnitsMost = 1000;
+
+struct Worker {
+  const Chunk* chunk = nullptr;
+  const Job* job = nullptr;
+  Duration age{};
+  Duration busy{};  // For so long.
+  bool open = false;
+};
+
+bool nobody_else_waits(const State& state, const JobGroup& group) {
+  for (const auto& [key, jobs] : state.index.capacity->waiting()) {
+    for (const JobId id : jobs) {
+      const auto parent = state.index.work->group_of.find(id);
+      if (parent == state.index.work->group_of.end() || parent->second != group.id) return false;
+    }
+  }
+  return true;
+}
+
+bool has_copy(const JobGroup& group, const Chunk& chunk) {
+  return std::any_of(group.chunks.begin(), group.chunks.end(), [&](const Chunk& other) {
+    return other.copy_of == chunk.job;
+  });
+}
+
+std::vector<Worker> workers_of(const State& state, const JobGroup& group, Duration each, Instant now) {
+  std::vector<Worker> workers;
+  for (const Chunk& chunk : group.chunks) {
+    const Job& job = state.jobs.at(chunk.job);
+    if (job.state != JobState::kRunning || chunk.copy_of != JobId{} || chunk.needless) continue;
+    Worker worker{.chunk = &chunk, .job = &job, .age = now - job.started};
+    worker.busy = std::max(Duration{}, wire::count_of(chunk.left) * each - (now - chunk.at));
+    // Whoever has told nothing may be unable to; whoever has nothing left is about to end.
+    worker.open = chunk.told && !chunk.left.empty() && !job.stop_requested && worker.age < kLeaseMost &&
+                  !has_copy(group, chunk);
+    workers.push_back(worker);
+  }
+  return workers;
+}
+
+std::int64_t fresh_units(const JobGroup& group, const UnitSet& units) {
+  std::int64_t count = wire::count_of(units);
+  for (const UnitFailure& failure : group.failures) count -= wire::contains(units, failure.unit) ? 1 : 0;
+  return count;
+}
+
+// A chunk that no node has seen yet: what it waits with can go elsewhere.
+bool only_waits(const State& state, const JobGroup& group, const Chunk& chunk) {
+  const Job& job = state.jobs.at(chunk.job);
+  return job.state == JobState::kPending && chunk.at == Instant{} && chunk.copy_of == JobId{} &&
+         !chunk.needless && !job.stop_requested &&
+         fresh_units(group, chunk.left) == wire::count_of(chunk.left);
+}
+
+UnitSet first_fresh(const JobGroup& group, const UnitSet& units, std::int64_t most) {
+  UnitSet taken;
+  std::int64_t count = 0;
+  for (const UnitRange& range : units) {
+    for (std::int64_t unit = range.first; unit <= range.last; ++unit) {
+      if (has_failed(group, unit)) continue;
+      if (count++ == most) return taken;
+      wire::add_unit(taken, unit);
+    }
+  }
+  return taken;
+}
+
+struct Supply {
+  std::int64_t in_no_chunk = 0;
+  std::int64_t in_waiting_chunks = 0;
+  const Chunk* last_waiting = nullptr;
+  [[nodiscard]] std::int64_t count() const { return in_no_chunk + in_waiting_chunks; }
+};
+Supply supply_of(const State& state, const JobGroup& group) {
+  Supply supply{.in_no_chunk = fresh_units(group, group.waiting)};
+  for (const Chunk& chunk : group.chunks) {
+    if (!only_waits(state, group, chunk)) continue;
+    supply.in_waiting_chunks += wire::count_of(chunk.left);
+    supply.last_waiting = &chunk;
+  }
+  return supply;
+}
+
+// Enough until its next word is heard and answered, and no more than its part of all that is left.
+Duration wanted(const Worker& worker, Duration part) {
+  const Duration told = std::clamp(worker.age / kToldPart, kToldShortest, kToldLongest);
+  const Duration enough = 2 * told + kOnTheWay;
+  if (worker.busy >= enough) return {};
+  Duration busy = std::min(enough + told, part);
+  const Duration limit = worker.job->ask.time;
+  if (limit > Duration{}) busy = std::min(busy, limit * 3 / 4 - worker.age);
+  return busy;
+}
+
+}  // namespace
+
+Events next_extension(const State& state, const JobGroup& group, Instant now) {
+  if (group.chunk != 0 || group.done == 0) return {};
+  const Supply supply = supply_of(state, group);
+  if (supply.count() == 0) return {};
+  const Duration each(std::max<std::int64_t>(1, group.busy_microseconds / group.done));
+  const std::vector<Worker> workers = workers_of(state, group, each, now);
+  const auto idle_first = [](const Worker& a, const Worker& b) {
+    return a.open != b.open ? a.open : a.busy < b.busy;
+  };
+  const auto next = std::min_element(workers.begin(), workers.end(), idle_first);
+  if (next == workers.end() || !next->open) return {};
+  Duration all = supply.count() * each;
+  for (const Worker& worker : workers) all += worker.busy;
+  const Duration busy = wanted(*next, all / static_cast<std::int64_t>(workers.size()));
+  if (busy <= Duration{} || !nobody_else_waits(state, group)) return {};
+  const std::int64_t count = std::clamp<std::int64_t>((busy - next->busy) / each, 1, kUnitsMost);
+  ChunkExtended extended{.group = group.id, .job = next->chunk->job, .owner = group.owner};
+  if (supply.in_no_chunk > 0) {
+    extended.units = first_fresh(group, group.waiting, count);
+  } else {
+    extended.units = first_fresh(group, supply.last_waiting->left, count);
+    extended.from = supply.last_waiting->job;
+  }
+  return Events{std::move(extended)};
+}
+
+}  // namespace tranche::engine
