@@ -13,7 +13,7 @@ namespace {
 
 // Faults of the platform do not count against a job, up to a point: a job that takes every node down with it
 // must not go on for ever.
-constexpr std::uint32_t kFaultsMax = 5;
+constexpr std::uint32_t kFaultsMax = 4;
 constexpr Duration kFaultBackoff = std::chrono::seconds(5);
 constexpr Duration kBackoffMax = std::chrono::minutes(10);
 constexpr Duration kDefaultGrace = std::chrono::seconds(30);

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// A job that ends badly every time (row F20 of the fault table): it comes to an end, with growing pauses, and
+// whoever shares the machine with it is disturbed once an attempt at most.
+#include <doctest/doctest.h>
+
+#include "engine/world.hpp"
+
+namespace tranche::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Loop : World {
+  PartyId acme = create(PartyKind::kTenant, kPlatform, "acme");
+  PartyId globex = create(PartyKind::kTenant, kPlatform, "globex");
+  PartyId ana = user(acme, "ana");
+  PartyId bo = user(globex, "bo");
+  int attempts = 0;
+  int disturbed = 0;  // Leases of others that were taken back.
+  std::vector<Duration> pauses{};
+
+  void end(LeaseId lease, EndReason reason, std::int32_t code) {
+    REQUIRE(report(lease, LeaseState::kEnded, reason, code).has_value());
+    REQUIRE(scrub(lease).has_value());
+  }
+  // Ends every attempt of the job in this way, for a day, and lets everybody else do as asked.
+  void run_for_a_day(JobId id, EndReason reason, std::int32_t code) {
+    Instant ended{};
+    for (const Instant last = clock + 24h; clock < last && !is_over(state.jobs.at(id).state); clock += 1s) {
+      schedule();
+      for (const auto& [lease, facts] : std::map(state.leases.begin(), state.leases.end())) {
+        if (!facts.live() || facts.job == id) continue;
+        if (!facts.revoked) {
+          if (facts.state != LeaseState::kRunning) REQUIRE(report(lease, LeaseState::kRunning).has_value());
+          continue;
+        }
+        ++disturbed;
+        end(lease, EndReason::kExited, 143);
+      }
+      const Job& job = state.jobs.at(id);
+      if (job.leases.empty() || !state.leases.at(job.leases.front()).live()) continue;
+      if (attempts++ > 0) pauses.push_back(clock - ended);
+      ended = clock;
+      end(job.leases.front(), reason, code);
+    }
+  }
+};
+
+TEST_CASE("crash loop: faults of the platform bring a job back three times, later each time") {
+  Loop world;
+  world.node("a", 1);
+  const JobId id = world.submit(world.ana, gpus(1));
+  world.run_for_a_day(id, EndReason::kNodeFault, 137);
+  CHECK(world.state.jobs.at(id).state == JobState::kFailed);
+  CHECK(world.state.jobs.at(id).reason == EndReason::kNodeFault);
+  CHECK(world.attempts == 4);
+  REQUIRE(world.pauses.size() == 3);
+  CHECK(world.pauses[0] < world.pauses[1]);
+  CHECK(world.pauses[1] < world.pauses[2]);
+}
+
+TEST_CASE("crash loop: its own failures bring a job back as often as it asked for") {
+  Loop world;
+  world.node("a", 1);
+  Ask ask = gpus(1);
+  ask.retries = 2;
+  ask.retry_backoff = 10s;
+  const JobId id = world.submit(world.ana, ask);
+  world.run_for_a_day(id, EndReason::kExited, 1);
+  CHECK(world.state.jobs.at(id).state == JobState::kFailed);
+  CHECK(world.attempts == 3);
+  REQUIRE(world.pauses.size() == 2);
+  CHECK(world.pauses[0] < world.pauses[1]);
+}
+
+TEST_CASE("crash loop: others are preempted for it once an attempt at most") {
+  Loop world;
+  world.node("a", 1);
+  Quota quota;
+  quota.gpu_milli.guaranteed = 1000;
+  REQUIRE(world.limit(world.acme, quota).has_value());
+  Ask spare = gpus(1);
+  spare.preemptible = true;
+  const JobId lent = world.submit(world.bo, spare);
+  CHECK(world.schedule() == 1);
+  world.clock += 1h;
+  const JobId id = world.submit(world.ana, gpus(1));
+  world.run_for_a_day(id, EndReason::kNodeFault, 137);
+  CHECK(world.attempts >= 1);
+  CHECK(world.attempts <= 4);
+  CHECK(world.disturbed >= 1);
+  CHECK(world.disturbed <= world.attempts);
+  // And whoever lent goes on when it is over.
+  world.schedule();
+  CHECK(world.state.jobs.at(lent).leases.size() == 1);
+  CHECK_FALSE(is_over(world.state.jobs.at(lent).state));
+}
+
+}  // namespace
+}  // namespace tranche::engine
