@@ -40,6 +40,7 @@ struct ServerFlags {
   std::string listen = "127.0.0.1:7878";
   std::string agents{};
   std::string gateway{};
+  unsigned gateway_threads = 0;
   bool with_agent = false;  // `tranche up`: this machine is its first node.
   std::filesystem::path port_file{};
   std::filesystem::path certificate{}, key{};
@@ -158,6 +159,13 @@ net::ServerOptions agent_options(const ServerFlags& flags, const net::Certificat
 
 constexpr unsigned kGatewayThreadsMost = 8;
 
+// One for every core passes the most. With fewer the tenants of a crowded machine are kept apart better:
+// their turns are taken thread by thread.
+int gateway_threads(unsigned wanted) {
+  const unsigned cores = std::clamp(std::thread::hardware_concurrency(), 1U, kGatewayThreadsMost);
+  return static_cast<int>(wanted == 0 ? cores : wanted);
+}
+
 // Services are called at an address of their own; bodies and streams may be longer there.
 net::ServerOptions gateway_options(const ServerFlags& flags, const net::CertificateAuthority& authority) {
   net::ServerOptions options = listen_options("--listen", flags.listen);
@@ -168,8 +176,7 @@ net::ServerOptions gateway_options(const ServerFlags& flags, const net::Certific
   }
   options.body_bytes_max = std::size_t{64} << 20U;
   options.answer_timeout = std::chrono::hours(1);  // Each service has its own.
-  options.threads =
-      static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kGatewayThreadsMost));
+  options.threads = gateway_threads(flags.gateway_threads);
   if (!options.address.starts_with("127.") && options.address != "::1" && options.address != "localhost")
     options.tls = own_certificate(authority, options.address);
   return options;
@@ -369,6 +376,11 @@ void add_flags(CLI::App& command, const std::shared_ptr<ServerFlags>& flags) {
       "--agents", flags->agents, "ADDRESS:PORT for machines that join; default: the port after --listen");
   command.add_option(
       "--gateway", flags->gateway, "ADDRESS:PORT where services are called; default: two after --listen");
+  command
+      .add_option("--gateway-threads",
+                  flags->gateway_threads,
+                  "Threads that pass requests on to services; default: one a core, eight at most")
+      ->check(CLI::Range(1U, 64U));
   command.add_option("--port-file", flags->port_file, "Write the port here once it is open");
   auto* certificate =
       command.add_option("--tls-cert", flags->certificate, "PEM certificate chain; default: of our own CA");
