@@ -35,11 +35,15 @@ wire::JobDetail Caller::job(JobId id) {
   return get<wire::JobDetail>("/v1/jobs/" + text(id));
 }
 
-wire::JobDetail Caller::until_over(JobId id) {
+wire::JobDetail Caller::until_over(JobId id, std::chrono::milliseconds look) {
+  constexpr auto kMost = 240s;
+  const auto patience = std::chrono::steady_clock::now() + kMost;
   for (;;) {
     wire::JobDetail detail = job(id);
     if (wire::is_over(detail.job.state)) return detail;
-    std::this_thread::sleep_for(5ms);
+    if (std::chrono::steady_clock::now() > patience)
+      throw std::runtime_error(text(id) + " did not end within " + std::to_string(kMost.count()) + " s");
+    std::this_thread::sleep_for(look);
   }
 }
 

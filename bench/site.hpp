@@ -2,6 +2,7 @@
 #pragma once
 // A whole platform on this machine, as `tranche up` starts it, with tenants whose users submit over HTTP: the
 // path that a user takes.
+#include <chrono>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -28,7 +29,8 @@ class Caller {  // Somebody with a token.
   }
   JobId submit(std::string_view job);
   wire::JobDetail job(JobId id);
-  wire::JobDetail until_over(JobId id);
+  // Throws std::runtime_error when it takes longer than any row here may.
+  wire::JobDetail until_over(JobId id, std::chrono::milliseconds look = std::chrono::milliseconds(5));
   [[nodiscard]] const std::string& token() const { return token_; }
   [[nodiscard]] Caller again() const { return {port_, token_}; }  // For another thread.
 
