@@ -10,8 +10,7 @@ namespace tranche::gpu {
 namespace {
 
 constexpr std::size_t kChunk = std::size_t{256} << 20;
-constexpr std::size_t kUnit = 64;                      // Our kernels work on 64 bytes at a time.
-constexpr std::size_t kSpread = std::size_t{1} << 20;  // Worth more than one core.
+constexpr std::size_t kUnit = 64;  // Our kernels work on 64 bytes at a time.
 
 const OpenClApi& need_opencl() {
   const OpenClApi* const api = opencl();
@@ -95,15 +94,14 @@ std::optional<DeviceBuffer> DeviceSession::allocate(std::size_t bytes) {
   cl_mem const memory = api_.create_buffer(context_, CL_MEM_READ_WRITE, bytes, nullptr, &status);
   if (status != CL_SUCCESS || memory == nullptr) return std::nullopt;
   DeviceBuffer buffer(api_, memory, bytes);
-  // Drivers give memory when it is written first. Our kernel does that on all cores of a CPU, fills on one.
-  try {
-    if (bytes >= kSpread && bytes % kUnit == 0) {
-      launch("zero_fill", items_to_fill(), buffer, cl_ulong{bytes / kUnit});
-    } else {
-      fill(buffer, 0);
-    }
-    finish();
-  } catch (const CannotRun&) { return std::nullopt; }
+  // Drivers give memory when it is written first. Those for CPUs write pattern by pattern: a wide one is
+  // faster.
+  const unsigned char zeros[kUnit] = {};
+  const std::size_t pattern = bytes % kUnit == 0 ? kUnit : 1;
+  const bool used =
+      api_.fill_buffer(queue_, memory, zeros, pattern, 0, bytes, 0, nullptr, nullptr) == CL_SUCCESS &&
+      api_.finish(queue_) == CL_SUCCESS;
+  if (!used) return std::nullopt;
   return buffer;
 }
 
