@@ -39,7 +39,6 @@ bool wanted(const std::string& part);
 
 // Each suite lives in its own file; main.cpp lists them.
 Suite guard_suite();
-std::vector<Row> guard_memory_rows();  // Part of guard_suite().
 Suite guard_opencl_suite();
 Suite agent_suite();
 std::vector<Row> node_path_rows();  // Part of agent_suite().

@@ -9,32 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bench/bench.hpp"
 #include "bench/guard_lab.hpp"
+#include "bench/guard_rows.hpp"
 
 namespace tranche::bench {
 namespace {
-
-struct Rows {
-  std::vector<Row> rows;
-  void add(const std::string& what,
-           double value,
-           const std::string& unit,
-           double goal,
-           Better better,
-           const std::string& peer = "") {
-    Row row;
-    row.what = what;
-    row.value = value;
-    row.unit = unit;
-    row.goal = goal;
-    row.better = better;
-    row.peer = peer;
-    row.peer_source = peer.empty() ? PeerSource::kNone : PeerSource::kQuoted;
-    std::fprintf(stderr, "  %-78s %9.3f %s\n", what.c_str(), value, unit.c_str());
-    rows.push_back(row);
-  }
-};
 
 double ms_of(const std::string& kernel) {
   const double number = std::atof(kernel.c_str());
@@ -100,6 +79,8 @@ double added_calls(const std::string& stats) {
   return calls;
 }
 
+constexpr int kCostRounds = 7;
+
 void costs(Rows& out) {
   for (const char* charge : {"", ",event_record_cost=0,event_query_cost=0"}) {
     const bool charged = *charge == 0;
@@ -107,7 +88,7 @@ void costs(Rows& out) {
       if (!charged && std::string(live) != "0") continue;
       double launch[2] = {1e9, 1e9};  // Directly, and through the guard.
       double pair[2] = {1e9, 1e9};
-      for (int round = 0; round < 3; ++round) {
+      for (int round = 0; round < kCostRounds; ++round) {
         GuardLab lab(std::string("event_lag=20us") + charge, Scheduling::kRealTime);
         Job job{"call_cost", {"--live", live}, cap(50), false};
         const Figures direct = lab.run({job}, 0.1)[0];
@@ -128,14 +109,14 @@ void costs(Rows& out) {
       }
       const std::string how = charged ? "" : ", added driver calls free of charge";
       if (std::string(live) == "0")
-        out.add("added cost per launch, cap on" + how + " (median, best of 3)",
+        out.add("added cost per launch, cap on" + how + " (median, best of 7)",
                 launch[1] - launch[0],
                 "ns",
                 charged ? 15 : 0,
                 Better::kLower,
                 "HAMi-core 30 ns; XSched 290-760 ns");
       if (charged)
-        out.add(std::string("added cost per allocate + free, ") + live + " live (median, best of 3)",
+        out.add(std::string("added cost per allocate + free, ") + live + " live (median, best of 7)",
                 pair[1] - pair[0],
                 "ns",
                 150,
@@ -228,7 +209,7 @@ void many(Rows& out) {
 
   GuardLab idle_lab("event_lag=20us", Scheduling::kRealTime);
   Job idle{"periodic",
-           {"--count", "1", "--kernel", "1us", "--period-ms", "9000", "--seconds", "8"},
+           {"--count", "1", "--kernel", "1us", "--period-ms", "3900", "--seconds", "8"},
            fair(70),
            true};
   const Shares shares = shares_of({idle_lab.run({tenant("2ms", 30, 6, "20us"), idle})[0]}, {"2ms"}, 6);
@@ -309,6 +290,19 @@ void busy_host(Rows& out) {
   }
 }
 
+std::vector<GuardPart> parts() {
+  std::vector<GuardPart> all = {{"costs", 15, costs},
+                                {"caps", 62, caps},
+                                {"pairs", 138, pairs},
+                                {"many", 22, many},
+                                {"latencies entitled", 23, entitled_latency},
+                                {"latencies priority", 12, priority_latency},
+                                {"busy", 13, busy_host}};
+  const std::vector<GuardPart> memory = guard_memory_parts();
+  all.insert(all.end(), memory.begin(), memory.end());
+  return all;
+}
+
 std::vector<Row> run_guard() {
   Rows out;
   std::string why;
@@ -316,19 +310,42 @@ std::vector<Row> run_guard() {
     std::fprintf(stderr, "[skipped] guard: %s\n", why.c_str());
     return {};
   }
-  if (wanted("costs")) costs(out);
-  if (wanted("caps")) caps(out);
-  pairs(out);
-  if (wanted("many")) many(out);
-  if (wanted("latencies entitled")) entitled_latency(out);
-  if (wanted("latencies priority")) priority_latency(out);
-  if (wanted("busy")) busy_host(out);
-  const auto memory = guard_memory_rows();
-  out.rows.insert(out.rows.end(), memory.begin(), memory.end());
+  int left = 0;
+  for (const GuardPart& part : parts()) left += wanted(part.name) ? part.seconds : 0;
+  for (const GuardPart& part : parts()) {
+    // A pattern may name a row of the pairs.
+    if (!wanted(part.name) && part.name != "pairs") continue;
+    if (wanted(part.name))
+      std::fprintf(stderr,
+                   "%s: about %d s on a quiet host, %d s with all that follows\n",
+                   part.name.c_str(),
+                   part.seconds,
+                   left);
+    part.run(out);
+    left -= wanted(part.name) ? part.seconds : 0;
+  }
   return out.rows;
 }
 
 }  // namespace
+
+void Rows::add(const std::string& what,
+               double value,
+               const std::string& unit,
+               double goal,
+               Better better,
+               const std::string& peer) {
+  Row row;
+  row.what = what;
+  row.value = value;
+  row.unit = unit;
+  row.goal = goal;
+  row.better = better;
+  row.peer = peer;
+  row.peer_source = peer.empty() ? PeerSource::kNone : PeerSource::kQuoted;
+  std::fprintf(stderr, "  %-78s %9.3f %s\n", what.c_str(), value, unit.c_str());
+  rows.push_back(row);
+}
 
 Suite guard_suite() {
   return {"guard", "limits inside jobs, on the simulated device", run_guard};

@@ -7,7 +7,10 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
+#include <poll.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +19,9 @@
 
 namespace tranche::bench {
 namespace {
+
+constexpr std::uint64_t kJobMaxNs = 60'000'000'000;  // Jobs run for seconds; no host is that slow.
+constexpr int kScriptMaxSeconds = 90;
 
 std::filesystem::path build_folder() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path();
@@ -38,12 +44,19 @@ Figures parse(const std::string& text) {
   return figures;
 }
 
-std::string read_all(int fd) {
+// Until its end, or until `deadline_ns`: a job that hangs must not hang the suite.
+std::string read_all(int fd, std::uint64_t deadline_ns) {
   std::string text;
   char buffer[4096];
-  for (ssize_t n = 0; (n = ::read(fd, buffer, sizeof buffer)) > 0;)
+  for (;;) {
+    const std::uint64_t now = guard::monotonic_ns();
+    const std::uint64_t left_ms = now < deadline_ns ? (deadline_ns - now) / 1'000'000 + 1 : 0;
+    pollfd readable{fd, POLLIN, 0};
+    if (::poll(&readable, 1, static_cast<int>(left_ms)) <= 0) return text;
+    const ssize_t n = ::read(fd, buffer, sizeof buffer);
+    if (n <= 0) return text;
     text.append(buffer, static_cast<std::size_t>(n));
-  return text;
+  }
 }
 
 void go_real_time() {
@@ -116,6 +129,7 @@ pid_t GuardLab::start(const Job& job, const std::string& socket, std::uint64_t s
     ::waitpid(inner, &status, 0);
     ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 125);
   }
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (scheduling_ == Scheduling::kRealTime) go_real_time();
   const std::string folder = build_folder();
   ::setenv("TRANCHE_STANDIN", (folder_ + "/device").c_str(), 1);
@@ -157,8 +171,9 @@ std::vector<Figures> GuardLab::run(const std::vector<Job>& jobs, double start_in
   }
   std::vector<Figures> figures;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    figures.push_back(parse(read_all(outputs[i])));
+    figures.push_back(parse(read_all(outputs[i], start_ns + kJobMaxNs)));
     ::close(outputs[i]);
+    if (guard::monotonic_ns() >= start_ns + kJobMaxNs) ::kill(children[i], SIGKILL);  // Takes its job along.
     ::waitpid(children[i], nullptr, 0);
   }
   for (std::size_t i = 0; i < jobs.size(); ++i)
@@ -178,12 +193,17 @@ std::string GuardLab::stats(double seconds) {
 
 std::string GuardLab::shell(const std::string& script) {
   const std::string build = build_folder();
-  const std::string command = "export BUILD=" + build + " BROKER=" + broker_socket() +
-                              " TRANCHE_STANDIN=" + folder_ + "/device LD_LIBRARY_PATH=" + build +
-                              "/standin TRANCHE_STANDIN_SET=" + settings_ + "; cd " + folder_ + "; " + script;
+  std::ofstream(folder_ + "/script") << "export BUILD=" << build << " BROKER=" << broker_socket()
+                                     << " TRANCHE_STANDIN=" << folder_ << "/device LD_LIBRARY_PATH=" << build
+                                     << "/standin TRANCHE_STANDIN_SET=" << settings_ << "\ncd " << folder_
+                                     << "\n"
+                                     << script << "\n";
+  const std::string command =
+      "timeout -k 5 " + std::to_string(kScriptMaxSeconds) + " sh " + folder_ + "/script";
   FILE* pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) return {};
-  std::string text = read_all(::fileno(pipe));
+  std::string text =
+      read_all(::fileno(pipe), guard::monotonic_ns() + (kScriptMaxSeconds + 10) * 1'000'000'000ULL);
   ::pclose(pipe);
   return text;
 }

@@ -3,6 +3,7 @@
 // pause, and left without contents.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -12,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bench/bench.hpp"
 #include "bench/guard_lab.hpp"
+#include "bench/guard_rows.hpp"
 #include "guard/front.hpp"
 #include "guard/host_clock.hpp"
 #include "guard/session.hpp"
@@ -22,25 +23,6 @@ namespace tranche::bench {
 namespace {
 
 using guard::monotonic_ns;
-
-void add(std::vector<Row>& rows,
-         const std::string& what,
-         double value,
-         const char* unit,
-         double goal,
-         Better better,
-         const char* peer = "") {
-  std::fprintf(stderr, "  %-78s %9.3f %s\n", what.c_str(), value, unit);
-  Row row;
-  row.what = what;
-  row.value = value;
-  row.unit = unit;
-  row.goal = goal;
-  row.better = better;
-  row.peer = peer;
-  row.peer_source = *peer == 0 ? PeerSource::kNone : PeerSource::kQuoted;
-  rows.push_back(row);
-}
 
 struct Churn {
   double failed = 64, refused = 0, most = 0;
@@ -68,46 +50,35 @@ Churn churn_through(const std::string& paths) {
   const std::size_t row = told.find("\nchurn ");
   if (row != std::string::npos) std::sscanf(told.c_str() + row + 1, "%*s %*s %31s", held);
   result.exact = std::string(held) == "0B";
-  result.most = number_in(lab.stats(1), "asked_most") * 100 / kLimit;
+  const double most = number_in(lab.stats(1), "asked_most");
+  result.most = most < 0 ? NAN : most * 100 / kLimit;
   return result;
 }
 
 // The size of a module is known only once it is loaded, and the driver rounds the memory of graphs: apart.
-void churn(std::vector<Row>& rows) {
+void churn(Rows& out) {
   const Churn sized = churn_through("plain,pitch,managed,async,pool,vmm,array,array3d,mipmap");
-  add(rows, "64 processes, every path: processes that failed", sized.failed, "", 0, Better::kLower);
-  add(rows,
-      "64 processes, every path: allocations refused at the limit",
-      sized.refused,
-      "",
-      0,
-      Better::kHigher);
-  add(rows,
-      "64 processes, every path: most bytes on the device, of the limit",
-      sized.most,
-      "%",
-      100,
-      Better::kLower,
-      "HAMi-core: 16 GiB taken under an 8 GiB limit");
-  add(rows,
-      "64 processes, every path: account exact at the end",
-      sized.exact ? 1 : 0,
-      "",
-      1,
-      Better::kHigher);
+  out.add("64 processes, every path: processes that failed", sized.failed, "", 0, Better::kLower);
+  out.add(
+      "64 processes, every path: allocations refused at the limit", sized.refused, "", 0, Better::kHigher);
+  out.add("64 processes, every path: most bytes on the device, of the limit",
+          sized.most,
+          "%",
+          100,
+          Better::kLower,
+          "HAMi-core: 16 GiB taken under an 8 GiB limit");
+  out.add("64 processes, every path: account exact at the end", sized.exact ? 1 : 0, "", 1, Better::kHigher);
   const Churn late = churn_through("graph,module");
-  add(rows,
-      "64 processes, graphs and modules: most bytes on the device, of the limit",
-      late.most,
-      "%",
-      100,
-      Better::kLower);
-  add(rows,
-      "64 processes, graphs and modules: account exact at the end",
-      late.exact ? 1 : 0,
-      "",
-      1,
-      Better::kHigher);
+  out.add("64 processes, graphs and modules: most bytes on the device, of the limit",
+          late.most,
+          "%",
+          100,
+          Better::kLower);
+  out.add("64 processes, graphs and modules: account exact at the end",
+          late.exact ? 1 : 0,
+          "",
+          1,
+          Better::kHigher);
 }
 
 struct Waits {
@@ -153,7 +124,7 @@ double percentile_ms(const Waits& waits, double part) {
   return 0;
 }
 
-void kills(std::vector<Row>& rows) {
+void kills(Rows& out) {
   constexpr int kKills = 10'000;
   constexpr int kAtOnce = 4;
   const std::uint64_t began = monotonic_ns();
@@ -192,31 +163,28 @@ void kills(std::vector<Row>& rows) {
     ::usleep(5'000);
     left = guard::usage_of(*regions, 0).vram_used;
   }
-  add(rows, "kill -9 of holders, some stopped first: kills", killed, "", kKills, Better::kHigher);
-  add(rows,
-      "kill -9 of holders: p99 wait of a survivor, at most",
-      percentile_ms(*waits, 0.99),
-      "ms",
-      10,
-      Better::kLower,
-      "HAMi-core: lock hangs reported");
-  add(rows,
-      "kill -9 of holders: longest wait of a survivor",
-      static_cast<double>(waits->longest.load()) / 1e6,
-      "ms",
-      0,
-      Better::kLower);
-  add(rows, "kill -9 of holders: account exact after reclaim", left == 0 ? 1 : 0, "", 1, Better::kHigher);
-  add(rows,
-      "kill -9 of holders: VRAM they held at most",
-      static_cast<double>(guard::usage_of(*regions, 0).vram_peak) / 1e6,
-      "MB",
-      0,
-      Better::kHigher);
+  out.add("kill -9 of holders, some stopped first: kills", killed, "", kKills, Better::kHigher);
+  out.add("kill -9 of holders: p99 wait of a survivor, at most",
+          percentile_ms(*waits, 0.99),
+          "ms",
+          10,
+          Better::kLower,
+          "HAMi-core: lock hangs reported");
+  out.add("kill -9 of holders: longest wait of a survivor",
+          static_cast<double>(waits->longest.load()) / 1e6,
+          "ms",
+          0,
+          Better::kLower);
+  out.add("kill -9 of holders: account exact after reclaim", left == 0 ? 1 : 0, "", 1, Better::kHigher);
+  out.add("kill -9 of holders: VRAM they held at most",
+          static_cast<double>(guard::usage_of(*regions, 0).vram_peak) / 1e6,
+          "MB",
+          0,
+          Better::kHigher);
   ::munmap(waits, sizeof(Waits));
 }
 
-void pause(std::vector<Row>& rows) {
+void pause(Rows& out) {
   GuardLab lab("event_lag=20us", Scheduling::kOrdinary);
   const std::string told = lab.shell(
       "mkfifo in; $BUILD/tranche guard run --quiet --socket $BROKER --name keep --vram 4GiB -- "
@@ -228,31 +196,25 @@ void pause(std::vector<Row>& rows) {
   double held = 0;
   const std::size_t at = told.find("paused: ");
   if (at != std::string::npos) std::sscanf(told.c_str() + at, "paused: %lf of %lf", &back, &held);
-  add(rows,
-      "pause of a CUDA job: VRAM given back",
-      held == 0 ? 0 : back * 100 / held,
-      "%",
-      95,
-      Better::kHigher);
-  add(rows,
-      "pause of a CUDA job: free on the device meanwhile",
-      number_in(told, "free") * 100 / static_cast<double>(16ULL << 30),
-      "%",
-      0,
-      Better::kHigher);
-  add(rows,
-      "pause and resume of a CUDA job: result identical",
-      number_in(told, "wrong_words") == 0 ? 1 : 0,
-      "",
-      1,
-      Better::kHigher);
+  out.add(
+      "pause of a CUDA job: VRAM given back", held == 0 ? 0 : back * 100 / held, "%", 95, Better::kHigher);
+  out.add("pause of a CUDA job: free on the device meanwhile",
+          number_in(told, "free") * 100 / static_cast<double>(16ULL << 30),
+          "%",
+          0,
+          Better::kHigher);
+  out.add("pause and resume of a CUDA job: result identical",
+          number_in(told, "wrong_words") == 0 ? 1 : 0,
+          "",
+          1,
+          Better::kHigher);
 }
 
-void zeroing(std::vector<Row>& rows) {
+void zeroing(Rows& out) {
   for (const int mib : {1, 16, 64, 256}) {
     GuardLab lab("event_lag=20us", Scheduling::kOrdinary);
     const Job idle{"periodic",
-                   {"--count", "1", "--kernel", "1us", "--period-ms", "9000", "--seconds", "3.5"},
+                   {"--count", "1", "--kernel", "1us", "--period-ms", "3400", "--seconds", "3.5"},
                    fair(50),
                    true};
     const Job work{"handover", {"--mib", std::to_string(mib), "--seconds", "0.5"}, fair(50), true};
@@ -265,30 +227,23 @@ void zeroing(std::vector<Row>& rows) {
                  : over->second * 100 / under->second;
     };
     const std::string size = std::to_string(mib) + " MiB";
-    add(rows,
-        "zeroing on free while sharing, " + size + ": of copy bandwidth",
-        ratio("free", "copy"),
-        "%",
-        80,
-        Better::kHigher);
-    add(rows,
-        "zero_and_verify, " + size + ": of the bandwidth of copies to the host",
-        ratio("verify", "read"),
-        "%",
-        0,
-        Better::kHigher);
+    out.add("zeroing on free while sharing, " + size + ": of copy bandwidth",
+            ratio("free", "copy"),
+            "%",
+            80,
+            Better::kHigher);
+    out.add("zero_and_verify, " + size + ": of the bandwidth of copies to the host",
+            ratio("verify", "read"),
+            "%",
+            0,
+            Better::kHigher);
   }
 }
 
 }  // namespace
 
-std::vector<Row> guard_memory_rows() {
-  std::vector<Row> rows;
-  if (wanted("churn")) churn(rows);
-  if (wanted("kills")) kills(rows);
-  if (wanted("pause")) pause(rows);
-  if (wanted("zeroing")) zeroing(rows);
-  return rows;
+std::vector<GuardPart> guard_memory_parts() {
+  return {{"churn", 22, churn}, {"kills", 20, kills}, {"pause", 4, pause}, {"zeroing", 26, zeroing}};
 }
 
 }  // namespace tranche::bench
