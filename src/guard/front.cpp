@@ -240,8 +240,10 @@ void work_completed(const LaunchTicket& ticket, std::uint64_t device_ns, std::ui
 void work_ended(const LaunchTicket& ticket, std::uint64_t began_at, std::uint64_t ended_at) {
   if (ended_at <= ticket.submitted_at) return measure_lost(ticket);  // The clocks were not tied well.
   const bool known = ticket.entry != nullptr && !KernelTimes::unknown(*ticket.entry);
-  const Reading reading =
+  Reading reading =
       read_ends({ticket.submitted_at, began_at, ticket.clear_at, ended_at, ticket.predicted_ns, known});
+  if (ticket.entry != nullptr && ticket.entry->key.load(kRelaxed) == ticket.key)
+    reading.device_ns = KernelTimes::at_most_each(*ticket.entry, ended_at, ticket.covered, reading.device_ns);
   if (reading.usable) return settle(ticket, reading.device_ns, reading.trust, ended_at);
   measure_lost(ticket);
   if (LedgerRegion* ledger = ledger_region())

@@ -130,6 +130,17 @@ TEST_CASE("kernel times: what a measure says is charged for all launches it stan
   CHECK(entry.interval_ns.load() == 0);
 }
 
+TEST_CASE("kernel times: launches too short to be timed are no longer than their part of the time between") {
+  KernelTimes times;
+  KernelTime& entry = times.resident(7);
+  CHECK(KernelTimes::at_most_each(entry, 1'000'000, 1, 1'100) == 1'100);        // Nothing before it to go by.
+  CHECK(KernelTimes::at_most_each(entry, 1'300'000, 10'000, 1'100) == 30);      // 300 us for 10,000 of them.
+  CHECK(KernelTimes::at_most_each(entry, 9'300'000, 2, 1'100) == 1'100);        // They had far more time.
+  CHECK(KernelTimes::at_most_each(entry, 9'400'000, 1'000, 50'000) == 50'000);  // Long enough to be timed.
+  CHECK(KernelTimes::at_most_each(entry, 9'000'000, 1'000, 1'100) ==
+        1'100);  // Ends that go back say nothing.
+}
+
 TEST_CASE("kernel times: a flood of launches nobody has measured yet does not become a flood of events") {
   auto times = std::make_unique<KernelTimes>();
   KernelTime& entry = times->resident(9);

@@ -7,7 +7,8 @@ namespace tranche::guard {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
-constexpr std::uint64_t kOthersAboutNs = 20'000'000;    // Whoever worked a moment ago may work again unseen.
+constexpr std::uint64_t kOthersAboutNs = 20'000'000;  // Whoever worked a moment ago may work again unseen.
+constexpr std::uint64_t kTinyNs = 4'000;
 constexpr std::uint64_t kForgivingFirstNs = 2'000'000;  // Doubtful excess that goes uncharged at first,
 constexpr std::uint64_t kForgivingMaxNs = 10'000'000;   // at most,
 constexpr std::uint64_t kForgivingPart = 64;            // and one part in so many of what was charged.
@@ -65,6 +66,7 @@ KernelTime& KernelTimes::resident(std::uint64_t key) {
   entry.measured.store(0, kRelaxed);
   entry.doubted.store(0, kRelaxed);
   entry.forgiving_ns.store(kForgivingFirstNs, kRelaxed);
+  entry.last_end_at.store(0, kRelaxed);
   entry.key.store(key, std::memory_order_release);
   return entry;
 }
@@ -83,6 +85,15 @@ bool KernelTimes::measure_now(KernelTime& entry, std::uint32_t& launches_covered
   entry.pending.fetch_add(1, kRelaxed);
   launches_covered = launched;
   return true;
+}
+
+std::uint64_t KernelTimes::at_most_each(KernelTime& entry,
+                                        std::uint64_t ended_at,
+                                        std::uint32_t covered,
+                                        std::uint64_t device_ns) {
+  const std::uint64_t before = entry.last_end_at.exchange(ended_at, kRelaxed);
+  if (device_ns > kTinyNs || covered == 0 || before == 0 || ended_at <= before) return device_ns;
+  return std::min(device_ns, (ended_at - before) / covered);
 }
 
 Correction KernelTimes::learn(KernelTime& entry,

@@ -24,6 +24,7 @@ struct KernelTime {
   std::atomic<std::uint32_t> pending;       // Measures under way.
   std::atomic<std::uint32_t> measured;      // Measures that came back, capped.
   std::atomic<std::uint32_t> doubted;       // Measures in a row that were far too short and not trusted.
+  std::atomic<std::uint64_t> last_end_at;   // CLOCK_MONOTONIC ns of the measured end before.
   std::atomic<std::uint64_t> forgiving_ns;  // Doubtful excess that may still go uncharged.
 };
 
@@ -72,6 +73,12 @@ class KernelTimes {
   }
   // Whether the launch that is about to happen should be measured; resets the counter when it should.
   bool measure_now(KernelTime& entry, std::uint32_t& launches_covered);
+  // All launches since the measure before ran between its end and this one: what is too short to be timed by
+  // itself (an event takes about a microsecond) cannot have been longer than its part of that.
+  static std::uint64_t at_most_each(KernelTime& entry,
+                                    std::uint64_t ended_at,
+                                    std::uint32_t covered,
+                                    std::uint64_t device_ns);
   // A measure came back: `covered` launches were charged `predicted_ns` each, this one took `measured_ns`.
   Correction learn(KernelTime& entry,
                    std::uint64_t key,
