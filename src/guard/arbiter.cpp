@@ -14,6 +14,7 @@ constexpr std::uint64_t kUrgentCreditNs = 1'000'000'000;
 constexpr std::uint64_t kGrantExpiresNs = 5'000'000;
 constexpr std::uint64_t kComesWithinNs = 500'000;   // Beyond the lead: threads of a quiet host.
 constexpr std::uint64_t kLeadStepNs = 40'000;       // At most, the first time the host is late.
+constexpr std::uint64_t kAwayNs = 1'000'000'000;    // Then its return is no longer waited for.
 constexpr std::uint64_t kPatienceNs = 250'000'000;  // Then a waiting tenant puts claims to the test.
 constexpr std::uint64_t kDoubtedForNs = 10'000'000'000;
 constexpr std::uint64_t kKeptOffForNs = 1'000'000'000;  // Whoever stays away longer is gone.
@@ -230,13 +231,16 @@ LaneArbiter::Tenant* LaneArbiter::choose() {
 }
 
 // A short queue on the device serves whoever is not there yet, first of all the urgent. While every tenant
-// competes there is nobody to keep it short for, and a longer one outlasts a host that is late.
+// competes, or has been away for long, there is nobody to keep it short for, and a longer one outlasts a host
+// that is late.
 std::uint64_t LaneArbiter::lead_for(const Tenant& chosen, std::uint64_t now) const {
   bool all_compete = true;
   bool somebody_urgent = false;
   for (const Tenant& tenant : tenants_) {
-    all_compete &= tenant.waits() || now < tenant.waited_at + settings_.idle_after_ns;
-    somebody_urgent |= tenant.priority > chosen.priority;
+    const bool more_urgent = tenant.priority > chosen.priority;
+    const bool away = !more_urgent && now > tenant.active_at + kAwayNs;
+    all_compete &= tenant.waits() || now < tenant.waited_at + settings_.idle_after_ns || away;
+    somebody_urgent |= more_urgent;
   }
   if (all_compete) return lead_ns_ + settings_.crowd_lead_ns;
   return somebody_urgent ? std::min(lead_ns_, settings_.urgent_lead_max_ns) : lead_ns_;
