@@ -214,7 +214,7 @@ void zeroing(Rows& out) {
   for (const int mib : {1, 16, 64, 256}) {
     GuardLab lab("event_lag=20us", Scheduling::kOrdinary);
     const Job idle{"periodic",
-                   {"--count", "1", "--kernel", "1us", "--period-ms", "3400", "--seconds", "3.5"},
+                   {"--count", "1", "--kernel", "1us", "--period-ms", "5900", "--seconds", "6"},
                    fair(50),
                    true};
     const Job work{"handover", {"--mib", std::to_string(mib), "--seconds", "0.5"}, fair(50), true};
@@ -243,7 +243,7 @@ void zeroing(Rows& out) {
 }  // namespace
 
 std::vector<GuardPart> guard_memory_parts() {
-  return {{"churn", 22, churn}, {"kills", 20, kills}, {"pause", 4, pause}, {"zeroing", 26, zeroing}};
+  return {{"churn", 22, churn}, {"kills", 20, kills}, {"pause", 4, pause}, {"zeroing", 37, zeroing}};
 }
 
 }  // namespace tranche::bench
