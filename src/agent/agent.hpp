@@ -80,6 +80,7 @@ class Agent {
     std::optional<ShimOrder> ended_by{};  // The order that came meanwhile.
     bool settling = false;
     std::size_t wiping = 0;  // Slices that are not proven clean yet.
+    bool told_end = false;   // Nothing of it runs, and the server was told; books may still be open.
     bool owes = false;       // It is over, and its slice was given back with the wipe still to come.
     BootTime shares_next = 0, shares_until = 0;  // Something on a device is not taken down yet.
     wire::Receipts receipts{};
@@ -166,7 +167,9 @@ class Agent {
   void pay_wipes(const std::string& uuid);
   void paid(const std::vector<LeaseId>& leases, const wire::ScrubReceipt& receipt);
   [[nodiscard]] bool in_use(const std::string& uuid) const;
+  [[nodiscard]] bool is_owed_by_others(const std::string& uuid, PartyId tenant) const;
   [[nodiscard]] bool waits_for_wipe(Job& job, const SandboxPlan& plan);
+  void start_on_clean(LeaseId lease, const std::string& uuid, const SandboxPlan& plan);
   void wipe_device(const wire::DeviceOrder& order, const wire::DeviceFacts& device, std::uint32_t physical);
   void wiped(const wire::DeviceOrder& order, std::uint32_t physical, const wire::ScrubReceipt& receipt);
   [[nodiscard]] LeaseId wiped_after_expiry(const std::string& uuid) const;

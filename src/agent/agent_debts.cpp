@@ -4,6 +4,7 @@
 // idle. What is owed survives the agent: a lease that owes is not settled, so the next agent begins its end
 // anew.
 #include <algorithm>
+#include <utility>
 
 #include "agent/agent_send.hpp"
 
@@ -107,30 +108,46 @@ void Agent::paid(const std::vector<LeaseId>& leases, const wire::ScrubReceipt& r
     Job* job = job_of(lease);
     if (job == nullptr) continue;
     job->wiping = 0;
-    job->owes = false;
     job->folder.page().last_sequence = sequence;
+    if (!wire::is_clean(receipt)) continue;  // Still owed: the server takes the device out of service.
+    job->owes = false;
     close_books(*job);
   }
+}
+
+bool Agent::is_owed_by_others(const std::string& uuid, PartyId tenant) const {
+  return std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
+    const wire::LeaseGrant& grant = entry.second.folder.grant;
+    return entry.second.owes && grant.tenant != tenant && has_slice_of(grant, uuid);
+  });
 }
 
 // Nobody starts where another tenant's wipe is owed, or where what is owed is being wiped.
 bool Agent::waits_for_wipe(Job& job, const SandboxPlan& plan) {
   const wire::LeaseGrant& grant = job.folder.grant;
   for (const wire::SliceGrant& slice : grant.slices) {
-    bool wiped = false;
-    for (const auto& [lease, other] : jobs_) {
-      if (!other.owes || !has_slice_of(other.folder.grant, slice.uuid)) continue;
-      wiped = wiped || other.wiping != 0 || other.folder.grant.tenant != grant.tenant;
-    }
-    if (!wiped) continue;
+    const bool being_wiped = std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
+      const Job& other = entry.second;
+      return other.owes && other.wiping != 0 && has_slice_of(other.folder.grant, slice.uuid);
+    });
+    if (!being_wiped && !is_owed_by_others(slice.uuid, grant.tenant)) continue;
     job.fetching = true;
     pay_wipes(slice.uuid);
-    chores_->add("wipe " + slice.uuid, [this, lease = grant.lease, plan] {  // Behind it, in the same lane.
-      return Chores::After([this, lease, plan] { fetched(lease, plan, {}); });
-    });
+    chores_->add("wipe " + slice.uuid,  // Behind it, in the same lane.
+                 [this, lease = grant.lease, uuid = slice.uuid, plan] {
+                   return Chores::After([this, lease, uuid, plan] { start_on_clean(lease, uuid, plan); });
+                 });
     return true;
   }
   return false;
+}
+
+void Agent::start_on_clean(LeaseId lease, const std::string& uuid, const SandboxPlan& plan) {
+  Job* job = job_of(lease);
+  if (job == nullptr || !is_owed_by_others(uuid, job->folder.grant.tenant)) return fetched(lease, plan, {});
+  if (!std::exchange(job->fetching, false)) return;
+  end_before_start(
+      *job, wire::EndReason::kDeviceFault, "what was left on its device by others could not be wiped");
 }
 
 }  // namespace tranche::agent

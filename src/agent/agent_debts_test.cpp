@@ -18,30 +18,36 @@ constexpr PartyId kAcme{8}, kOther{9};
 
 class CountedScrubber final : public Scrubber {
  public:
-  CountedScrubber(DirtyMemory& memory, std::atomic<int>& wipes, std::shared_future<void> go)
-      : memory_(memory), wipes_(wipes), go_(std::move(go)) {}
+  CountedScrubber(DirtyMemory& memory,
+                  std::atomic<int>& wipes,
+                  const std::atomic<bool>& broken,
+                  std::shared_future<void> go)
+      : memory_(memory), wipes_(wipes), broken_(broken), go_(std::move(go)) {}
   void scrub(const wire::DeviceFacts&, Bytes, wire::ScrubReceipt& receipt) override {
     ++wipes_;
     go_.wait();
+    receipt.method = "stand-in";
+    if (broken_) return;  // Nothing is zeroed, and nothing verified.
     receipt.nonzero_bytes = memory_.zero_and_count();
     receipt.zeroed = receipt.verified = {memory_.bytes()};
-    receipt.method = "stand-in";
   }
 
  private:
   DirtyMemory& memory_;
   std::atomic<int>& wipes_;
+  const std::atomic<bool>& broken_;
   std::shared_future<void> go_;
 };
 
 struct SharedDevice : Node {
   DirtyMemory memory{kBytes};
   std::atomic<int> wipes = 0;
+  std::atomic<bool> broken = false;
   std::promise<void> go;
 
   SharedDevice() {
     scrubber = [this, future = go.get_future().share()] {
-      return std::make_unique<CountedScrubber>(memory, wipes, future);
+      return std::make_unique<CountedScrubber>(memory, wipes, broken, future);
     };
     start();
   }
@@ -95,6 +101,23 @@ TEST_CASE("agent: a tenant alone on a device gets its slice back unwiped, and no
   node.slice(5, kAcme, "true");
   node.server.wait_for_state({5}, LeaseState::kEnded);
   CHECK(node.wipes == 2);
+}
+
+TEST_CASE("agent: nobody starts where what others left could not be wiped") {
+  SharedDevice node;
+  node.go.set_value();
+  node.slice(1, kAcme, "exec sleep infinity");
+  node.server.wait_for_state({1}, LeaseState::kRunning);
+  node.slice(2, kAcme, "true");
+  CHECK(node.receipt(2, true).deferred);
+  node.broken = true;
+  node.slice(3, kOther, "exec sleep infinity");
+  node.server.wait_for_state({3}, LeaseState::kEnded);
+  CHECK_FALSE(node.told(3, LeaseState::kRunning));
+  CHECK_FALSE(wire::is_clean(node.receipt(2, false)));
+  node.broken = false;  // It was reset: the debt is paid after all.
+  node.slice(4, kOther, "exec sleep infinity");
+  node.server.wait_for_state({4}, LeaseState::kRunning);
 }
 
 TEST_CASE("agent: what is owed is wiped when the device falls idle") {

@@ -283,6 +283,7 @@ void Agent::tell_end(Job& job) {
   const std::string message = job.stop_message.empty() ? job.folder.message() : job.stop_message;
   report(job, LeaseState::kEnded, message);
   table_.end(grant.lease);
+  job.told_end = true;
   detach_volumes(grant);
 }
 

@@ -19,7 +19,7 @@ void Agent::attach_volumes(const wire::LeaseGrant& grant, SandboxPlan& plan) {
 std::set<VolumeId> Agent::volumes_in_use() const {
   std::set<VolumeId> used;
   for (const auto& [lease, job] : jobs_)
-    if (job.folder.page().settled == 0)
+    if (job.folder.page().settled == 0 && !job.told_end)
       for (const wire::VolumeGrant& volume : job.folder.grant.volumes) used.insert(volume.volume);
   return used;
 }

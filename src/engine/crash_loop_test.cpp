@@ -86,10 +86,8 @@ TEST_CASE("crash loop: others are preempted for it once an attempt at most") {
   world.clock += 1h;
   const JobId id = world.submit(world.ana, gpus(1));
   world.run_for_a_day(id, EndReason::kNodeFault, 137);
-  CHECK(world.attempts >= 1);
-  CHECK(world.attempts <= 4);
-  CHECK(world.disturbed >= 1);
-  CHECK(world.disturbed <= world.attempts);
+  CHECK(world.attempts == 4);  // Whoever was stopped is spared for a while, and then asked again.
+  CHECK(world.disturbed == world.attempts);
   // And whoever lent goes on when it is over.
   world.schedule();
   CHECK(world.state.jobs.at(lent).leases.size() == 1);

@@ -65,8 +65,9 @@ void append_handover(
   const bool all = std::all_of(lease.slices.begin(), lease.slices.end(), [&](const Slice& slice) {
     return changes_hands(state.devices.at(slice.device));
   });
-  const bool free = lease.promised_to == JobId{} && !lease.scrubbed;  // Nobody else was promised its end.
-  const bool kept = all && free && same_tenant_waits(state, lease, envelope.at);
+  const Job* promised = state.job(lease.promised_to);  // Whose its end is.
+  const bool stays = promised == nullptr || tenant_of(state, promised->owner) == lease.tenant;
+  const bool kept = all && stays && !lease.scrubbed && same_tenant_waits(state, lease, envelope.at);
   events.emplace_back(DevicesLeft{lease.id, lease.tenant, kept});
   if (kept) return;
   for (const Slice& slice : lease.slices) {

@@ -88,6 +88,32 @@ TEST_CASE("handover: the same tenant goes on at once, and nobody else gets what 
   CHECK(world.of(other) == JobState::kStarting);
 }
 
+TEST_CASE("handover: a device that was freed for another job of its tenant goes to that job unwiped") {
+  TwoTenants world;
+  world.node("gpu-01", 1);
+  Ask yielding = gpus(1);
+  yielding.preemptible = true;
+  const LeaseId first = world.running(world.ana, yielding);
+  Ask urgent = gpus(1);
+  urgent.priority = 90;
+  const JobId mine = world.submit(world.ana, urgent);
+  CHECK(world.schedule() == 0);
+  REQUIRE(world.state.leases.at(first).promised_to == mine);
+  REQUIRE(world.report(first, LeaseState::kEnded, EndReason::kPreempted));
+  CHECK(world.device_of(first).state == DeviceState::kHealthy);
+  CHECK(world.schedule() == 1);
+  CHECK(world.of(mine) == JobState::kStarting);
+  // For somebody else it is wiped.
+  TwoTenants other;
+  other.node("gpu-01", 1);
+  const LeaseId theirs = other.running(other.ana, yielding);
+  other.submit(other.bob, urgent);
+  other.submit(other.ana, gpus(1));
+  CHECK(other.schedule() == 0);
+  REQUIRE(other.report(theirs, LeaseState::kEnded, EndReason::kPreempted));
+  CHECK(other.device_of(theirs).state == DeviceState::kScrubbing);
+}
+
 TEST_CASE("handover: what was kept for a tenant whose turn it is not is wiped for the one whose turn it is") {
   TwoTenants world;
   const NodeId node = world.node("gpu-01", 1);

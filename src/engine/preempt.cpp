@@ -102,6 +102,19 @@ bool may_be_interrupted(const Job& job, const Lease& lease, Instant now) {
   return job.attempts <= 1 || now - lease.granted >= kMinimumRun;
 }
 
+Instant next_interruptible(const State& state, Instant now) {
+  Instant next = Instant::max();
+  for (const auto& [id, node] : state.nodes) {
+    for (const LeaseId lease_id : state.index.capacity->leases_on(id)) {
+      const Lease& lease = state.leases.at(lease_id);
+      const Job* job = state.job(lease.job);
+      const bool spared = job != nullptr && job->attempts > 1 && lease.live() && !lease.revoked;
+      if (spared && lease.granted + kMinimumRun > now) next = std::min(next, lease.granted + kMinimumRun);
+    }
+  }
+  return next;
+}
+
 std::vector<Victims> ways_to_make_room(const State& state,
                                        Instant now,
                                        const policy::Shape& shape,

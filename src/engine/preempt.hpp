@@ -30,6 +30,9 @@ struct Victims {
 // Whether a lease may be ended early at all: it runs, was not booked, and its job was not stopped lately.
 [[nodiscard]] bool may_be_interrupted(const Job&, const Lease&, Instant now);
 
+// When the next lease that is spared for having been stopped lately may be asked again; never: none is.
+[[nodiscard]] Instant next_interruptible(const State&, Instant now);
+
 // How room could be made for the shape, node by node, least harm first; `at_most` leases on any of them.
 using MayStop = std::function<bool(const Lease&)>;
 [[nodiscard]] std::vector<Victims> ways_to_make_room(

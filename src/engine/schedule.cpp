@@ -65,6 +65,7 @@ class Pass {
     undo();
     capacity_.passed(envelope_.at);
     if (more) capacity_.changed();
+    if (look_again_ < kFarFuture) capacity_.look_again(look_again_);
     if (!kept_waiting_.empty()) capacity_.look_again(preparation_.look_again());
     return std::move(events_);
   }
@@ -352,6 +353,8 @@ class Pass {
     if (const auto plan = cheapest_victims(state_, envelope_.at, claimant, shape)) {
       ++reclaims_;
       make_way(claimant, *plan);
+    } else if (look_again_ == kFarFuture) {
+      look_again_ = next_interruptible(state_, envelope_.at);
     }
   }
 
@@ -410,8 +413,9 @@ class Pass {
   std::uint64_t leases_ = 0;
   bool unfunded_ = false;
   bool was_closed_ = false;
-  std::vector<Barred> barred_;  // To the job whose turn it is.
-  bool passed_over_ = false;    // By what is kept unwiped for somebody behind in the order.
+  std::vector<Barred> barred_;       // To the job whose turn it is.
+  bool passed_over_ = false;         // By what is kept unwiped for somebody behind in the order.
+  Instant look_again_ = kFarFuture;  // Somebody who is spared now may be asked then.
   int decisions_ = 0;
   int reclaims_ = 0;
 };
