@@ -200,4 +200,10 @@ extern "C" const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() {
   return "leak:libpocl\nleak:libLLVM\nleak:libclang\nleak:libOpenCL\n";
 }
+// The sanitizer guesses where thread-local memory of drivers that were loaded late begins. When such memory
+// happens to start a page it guesses wrong, and the search for leaks crashes.
+extern "C" const char* __asan_default_options();
+extern "C" const char* __asan_default_options() {
+  return "intercept_tls_get_addr=0";
+}
 #endif
