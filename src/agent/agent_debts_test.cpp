@@ -57,6 +57,13 @@ struct SharedDevice : Node {
     given.slices.push_back({.device = {3}, .uuid = "GPU-test", .vram = gibibytes(1), .milli = 300});
     server.send(given);
   }
+  // Acme runs on it with lease 1, and owes the wipe of lease 2.
+  void leave_a_debt() {
+    slice(1, kAcme, "exec sleep infinity");
+    server.wait_for_state({1}, LeaseState::kRunning);
+    slice(2, kAcme, "true");
+    CHECK(receipt(2, true).deferred);
+  }
   wire::ScrubReceipt receipt(std::uint64_t lease, bool deferred) {
     wire::ScrubReceipt found;
     server.wait_for<wire::Receipts>([&](const wire::Receipts& all) {
@@ -106,10 +113,7 @@ TEST_CASE("agent: a tenant alone on a device gets its slice back unwiped, and no
 TEST_CASE("agent: nobody starts where what others left could not be wiped") {
   SharedDevice node;
   node.go.set_value();
-  node.slice(1, kAcme, "exec sleep infinity");
-  node.server.wait_for_state({1}, LeaseState::kRunning);
-  node.slice(2, kAcme, "true");
-  CHECK(node.receipt(2, true).deferred);
+  node.leave_a_debt();
   node.broken = true;
   node.slice(3, kOther, "exec sleep infinity");
   node.server.wait_for_state({3}, LeaseState::kEnded);
@@ -123,10 +127,7 @@ TEST_CASE("agent: nobody starts where what others left could not be wiped") {
 TEST_CASE("agent: what is owed is wiped when the device falls idle") {
   SharedDevice node;
   node.go.set_value();
-  node.slice(1, kAcme, "exec sleep infinity");
-  node.server.wait_for_state({1}, LeaseState::kRunning);
-  node.slice(2, kAcme, "true");
-  CHECK(node.receipt(2, true).deferred);
+  node.leave_a_debt();
   CHECK(node.wipes == 0);
   node.server.send(wire::LeaseRevoke{
       .lease = {1}, .epoch = 1, .way = wire::RevokeWay::kKill, .reason = wire::EndReason::kStopped});
@@ -138,10 +139,7 @@ TEST_CASE("agent: what is owed is wiped when the device falls idle") {
 TEST_CASE("agent: what is owed outlives the agent") {
   SharedDevice node;
   node.go.set_value();
-  node.slice(1, kAcme, "exec sleep infinity");
-  node.server.wait_for_state({1}, LeaseState::kRunning);
-  node.slice(2, kAcme, "true");
-  CHECK(node.receipt(2, true).deferred);
+  node.leave_a_debt();
   node.stop();
   node.memory.fill(canary_of({2}));
   node.start();
