@@ -5,17 +5,11 @@
 #include "app/commands.hpp"
 #include "cli/commands.hpp"
 
-int main(int argc, char** argv) {
-  using namespace tranche;
-  CLI::App root("Tranche turns GPUs into shared, schedulable, tradable capacity.", "tranche");
-  root.set_version_flag("--version", TRANCHE_VERSION);
-  root.require_subcommand(1);
-  root.fallthrough();  // Flags of every command may stand after it.
-  cli::Program program(cli::read_environment());
-  program.version = TRANCHE_VERSION;
-  cli::add_global_flags(root, program);
+namespace tranche {
+namespace {
+
+void add_all_commands(const cli::Command& root, cli::Program& program, int& status) {
   cli::add_client_commands(root, program);
-  int status = cli::kOk;
   app::add_audit_commands(root, program);
   app::add_server_commands(root, status);
   app::add_guard_commands(root, status);
@@ -25,6 +19,24 @@ int main(int argc, char** argv) {
   app::add_sim_commands(root, program);
   app::add_advise_command(root, program);
   app::add_device_commands(root, program);
+}
+
+}  // namespace
+}  // namespace tranche
+
+int main(int argc, char** argv) {
+  using namespace tranche;
+  CLI::App root("Tranche turns GPUs into shared, schedulable, tradable capacity.", "tranche");
+  root.set_version_flag("--version", TRANCHE_VERSION);
+  root.require_subcommand(1);
+  root.fallthrough();  // Flags of every command may stand after it.
+  cli::Program program(cli::read_environment());
+  program.version = TRANCHE_VERSION;
+  cli::add_global_flags(root, program);
+  int status = cli::kOk;
+  if (!cli::add_client_commands_of(argc > 1 ? argv[1] : "", root, program)) {
+    add_all_commands(root, program, status);
+  }
   const int code = cli::parse_and_run(root, program, argc, argv);
   return code == cli::kOk ? status : code;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/commands.hpp"
 
+#include <algorithm>
+#include <array>
 #include <malloc.h>
 
 #include "cli/command.hpp"
@@ -43,36 +45,66 @@ void add_global_flags(const Command& root, Program& program) {
   root.add_flag("--explain-api", flags.explain_api, "Print the curl equivalent instead of calling");
 }
 
+namespace {
+
+// Commands by the first word that a person types. What names the whole tree is not here.
+struct CommandGroup {
+  std::string_view names{};  // With a space between them.
+  void (*add)(const Command& root, Program& program) = nullptr;
+};
+constexpr std::array kGroups{
+    CommandGroup{"login logout whoami context", add_login_commands},
+    CommandGroup{"run sbatch", add_run_command},
+    CommandGroup{"ps show stop", add_job_commands},
+    CommandGroup{"why", add_why_command},
+    CommandGroup{"logs wait", add_log_commands},
+    CommandGroup{"results", add_results_command},
+    CommandGroup{"serve service", add_service_commands},
+    CommandGroup{"exec cp", add_exec_commands},
+    CommandGroup{"shell", add_shell_command},
+    CommandGroup{"recurring", add_recurring_commands},
+    CommandGroup{"level", add_level_commands},
+    CommandGroup{"forecast", add_forecast_commands},
+    CommandGroup{"node gpus", add_node_commands},
+    CommandGroup{"book maintenance", add_book_commands},
+    CommandGroup{"health repair receipts", add_health_commands},
+    CommandGroup{"top", add_top_command},
+    CommandGroup{"behaviour", add_behaviour_command},
+    CommandGroup{"volume", add_volume_commands},
+    CommandGroup{"events", add_event_commands},
+    CommandGroup{"tenant subscriber user service-account", add_party_commands},
+    CommandGroup{"role", add_role_commands},
+    CommandGroup{"token", add_token_commands},
+    CommandGroup{"quota", add_quota_commands},
+    CommandGroup{"rules", add_rules_commands},
+    CommandGroup{"sku settings", add_platform_commands},
+    CommandGroup{"market", add_market_commands},
+    CommandGroup{"account price cost invoice", add_money_commands},
+    CommandGroup{"margin", add_margin_commands},
+    CommandGroup{"doctor", add_doctor_command},
+};
+
+bool has_word(std::string_view words, std::string_view word) {
+  while (!words.empty()) {
+    const std::size_t end = std::min(words.find(' '), words.size());
+    if (words.substr(0, end) == word) return true;
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+  return false;
+}
+
+}  // namespace
+
+bool add_client_commands_of(std::string_view word, const Command& root, Program& program) {
+  const auto* const group = std::find_if(
+      kGroups.begin(), kGroups.end(), [&](const CommandGroup& one) { return has_word(one.names, word); });
+  if (group == kGroups.end()) return false;
+  group->add(root, program);
+  return true;
+}
+
 void add_client_commands(const Command& root, Program& program) {
-  add_login_commands(root, program);
-  add_run_command(root, program);
-  add_job_commands(root, program);
-  add_why_command(root, program);
-  add_log_commands(root, program);
-  add_results_command(root, program);
-  add_service_commands(root, program);
-  add_exec_commands(root, program);
-  add_shell_command(root, program);
-  add_recurring_commands(root, program);
-  add_level_commands(root, program);
-  add_forecast_commands(root, program);
-  add_node_commands(root, program);
-  add_book_commands(root, program);
-  add_health_commands(root, program);
-  add_top_command(root, program);
-  add_behaviour_command(root, program);
-  add_volume_commands(root, program);
-  add_event_commands(root, program);
-  add_party_commands(root, program);
-  add_role_commands(root, program);
-  add_token_commands(root, program);
-  add_quota_commands(root, program);
-  add_rules_commands(root, program);
-  add_platform_commands(root, program);
-  add_market_commands(root, program);
-  add_money_commands(root, program);
-  add_margin_commands(root, program);
-  add_doctor_command(root, program);
+  for (const CommandGroup& group : kGroups) group.add(root, program);
   add_completion_command(root, program);
   add_help_command(root, program);
 }

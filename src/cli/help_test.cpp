@@ -40,6 +40,33 @@ TEST_CASE("help: every command has one line about it and an example that begins 
   CHECK(commands >= 50);
 }
 
+TEST_CASE("help: one command by itself is declared as in the whole tree") {
+  const World world;
+  const CommandNode tree = command_tree(world.root);
+  std::size_t alone = 0;
+  for (const CommandNode& whole : tree.commands) {
+    CAPTURE(whole.name);
+    CLI::App root{"about", "tranche"};
+    Program program{Environment{}};
+    if (!add_client_commands_of(whole.name, root, program)) {
+      CHECK((whole.name == "help" || whole.name == "completion"));
+      continue;
+    }
+    ++alone;
+    const CommandNode few = command_tree(root);
+    const auto same = std::find_if(few.commands.begin(), few.commands.end(), [&](const CommandNode& one) {
+      return one.name == whole.name;
+    });
+    REQUIRE(same != few.commands.end());
+    CHECK(command_tree_json(*same) == command_tree_json(whole));
+  }
+  CHECK(alone + 2 == tree.commands.size());
+  CLI::App root{"about", "tranche"};
+  Program program{Environment{}};
+  CHECK_FALSE(add_client_commands_of("", root, program));
+  CHECK_FALSE(add_client_commands_of("--help", root, program));
+}
+
 TEST_CASE("help: no command takes an option of every command for its own") {
   const World world;
   const CommandNode tree = command_tree(world.root);
