@@ -16,27 +16,37 @@ bool fits_now(const Capacity& capacity, const Node& node, const policy::Shape& s
   });
 }
 
-std::vector<std::pair<Instant, const Lease*>> ends_on(const State& state, const Node& node) {
-  std::vector<std::pair<Instant, const Lease*>> ends;
+using Ends = std::vector<std::pair<Instant, const Lease*>>;
+
+// In order; empty where none is before that time.
+Ends ends_on(const State& state, const Node& node, Instant before) {
+  Ends ends;
+  bool any = false;
   for (const LeaseId id : state.index.capacity->leases_on(node.id)) {
     const Lease& lease = state.leases.at(id);
     ends.emplace_back(expected_end(state, lease), &lease);
+    any = any || ends.back().first < before;
   }
+  if (!any) return {};
   std::sort(ends.begin(), ends.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first, a.second->id) < std::pair(b.first, b.second->id);
   });
   return ends;
 }
 
+// When the shape would fit, if that is before then.
 std::optional<Instant> free_at(const State& state,
                                const Capacity& capacity,
                                const Node& node,
-                               const policy::Shape& shape) {
-  const auto ends = ends_on(state, node);
+                               const policy::Shape& shape,
+                               Instant before) {
+  const Ends ends = ends_on(state, node, before);
+  if (ends.empty()) return std::nullopt;
   for (const policy::NodeIndex index : capacity.groups_of(node.id)) {
     if (!capacity.fleet().type_allows(capacity.fleet().spec(index), shape)) continue;
     policy::NodeState after = capacity.fleet().node(index);
     for (const auto& [at, lease] : ends) {
+      if (at >= before) break;
       const policy::Placement placement = capacity.placement_of(*lease);
       const Job* job = state.job(lease->job);
       if (placement.node != index || job == nullptr) continue;
@@ -57,18 +67,24 @@ std::optional<Reservation> soonest_nodes(const State& state,
   const bool may_fit_now = members > 1 || some_change_hands;
   std::set<NodeId> elsewhere;
   close_elsewhere(state, job, elsewhere);
+  // As many as are wanted, the latest on top: a node that frees no sooner than that needs no closer look.
   std::vector<std::pair<Instant, NodeId>> soonest;
   for (const auto& [id, node] : state.nodes) {
     if (!takes_work(node) || elsewhere.contains(id)) continue;
+    const Instant before = soonest.size() < members ? Instant::max() : soonest.front().first;
     const auto at =
-        may_fit_now && fits_now(capacity, node, shape) ? now : free_at(state, capacity, node, shape);
-    if (at && *at < Instant::max()) soonest.emplace_back(*at, id);
+        may_fit_now && fits_now(capacity, node, shape) ? now : free_at(state, capacity, node, shape, before);
+    if (!at || *at >= before) continue;
+    if (soonest.size() == members) {
+      std::pop_heap(soonest.begin(), soonest.end());
+      soonest.pop_back();
+    }
+    soonest.emplace_back(*at, id);
+    std::push_heap(soonest.begin(), soonest.end());
   }
   if (soonest.size() < members) return std::nullopt;
-  const auto last = soonest.begin() + static_cast<std::ptrdiff_t>(members);
-  std::partial_sort(soonest.begin(), last, soonest.end());
-  Reservation reservation{.job = job.id, .at = std::prev(last)->first};
-  for (auto one = soonest.begin(); one != last; ++one) reservation.nodes.insert(one->second);
+  Reservation reservation{.job = job.id, .at = soonest.front().first};
+  for (const auto& [at, id] : soonest) reservation.nodes.insert(id);
   return reservation;
 }
 
