@@ -208,8 +208,8 @@ Result<LanguageModel, std::string> find_model(std::string_view name) {
     list += (list.empty() ? "" : ", ") + model.name;
   }
   const std::string hint = wire::nearest_hint(name, names);
-  return refuse("no model '" + std::string(name) + "' is known" + (hint.empty() ? "" : "; " + hint) +
-                " Give a size such as 13b, a config.json, or one of " + list);
+  return refuse("no model '" + std::string(name) + "' is known; " + (hint.empty() ? "" : hint + " or ") +
+                "give a size such as 13b, a config.json, or one of " + list);
 }
 
 Result<LanguageModel, std::string> model_from_config(std::string_view json) {
