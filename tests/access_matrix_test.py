@@ -22,7 +22,7 @@ ALLOWS = {
 OWN = {"view", "view_job", "stop", "token"}  # What everyone may do with himself.
 PUBLIC = {"healthz", "readyz", "openapi", "job_schema", "login", "join_node"}
 ANYONE = {"whoami", "ping", "list_skus", "show_settings", "list_roles", "list_tenants", "list_subscribers", "list_users",
-          "list_service_accounts", "list_jobs", "follow_events", "list_nodes", "list_devices", "list_books", "show_depth", "list_fills", "quote",
+          "list_service_accounts", "list_jobs", "follow_events", "follow_market", "show_earnings", "list_nodes", "list_devices", "list_books", "show_depth", "list_fills", "quote",
           "list_orders", "list_contracts", "list_recurring_listings", "show_market_rules", "list_prices", "list_bookings", "booking_feed",
           "health_board", "list_repairs", "reconcile", "list_volumes", "top", "list_telemetry",
           "search_logs", "list_services", "list_recurring", "list_levels",

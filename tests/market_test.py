@@ -28,6 +28,18 @@ def exchange(platform):
     return operator, seller, buyer
 
 
+def command_of(platform):
+    """Runs `tranche` as somebody; what it says, when it ends with that code."""
+    def tranche(client, *words, code=0):
+        done = subprocess.run(
+            [TRANCHE, *words], text=True, capture_output=True, check=False,
+            env={"HOME": str(platform.folder), "PATH": "/usr/bin:/bin", "TRANCHE_TOKEN": client.token,
+                 "TRANCHE_URL": f"http://127.0.0.1:{platform.port}"})
+        assert done.returncode == code, (words, done.stdout, done.stderr)
+        return done.stdout if code == 0 else done.stderr
+    return tranche
+
+
 def list_and_buy():
     """What is listed can be bought at once, is paid at the seller's price, and both see their side of the contract."""
     with Platform() as platform:
@@ -94,20 +106,12 @@ def the_command_trades():
     """The same through `tranche`."""
     with Platform() as platform:
         operator, seller, buyer = exchange(platform)
-
-        def tranche(client, *words):
-            done = subprocess.run(
-                [TRANCHE, *words], text=True, capture_output=True, check=False,
-                env={"HOME": str(platform.folder), "PATH": "/usr/bin:/bin", "TRANCHE_TOKEN": client.token,
-                     "TRANCHE_URL": f"http://127.0.0.1:{platform.port}"})
-            assert done.returncode == 0, (words, done.stdout, done.stderr)
-            return done.stdout
-
+        tranche = command_of(platform)
         tranche(seller, "market", "sell", "gpu_000001", "--for", "8h", "--price", "2/h", "--floor", "1.80/h")
         assert "0.5" in tranche(buyer, "market", "quote", "H100:0.5", "--for", "3h")
         bought = json.loads(tranche(buyer, "-o", "json", "market", "buy", "H100:0.5", "--for", "3h", "--limit", "2.10/h"))
         assert bought["contracts"], bought
-        for words in (["books"], ["depth", "1"], ["fills"], ["orders"], ["contracts"]):
+        for words in (["book"], ["books"], ["depth", "1"], ["fills"], ["orders"], ["contracts"]):
             tranche(buyer, "market", *words)
         tranche(operator, "price", "set", "2026", "--gpu-hour", "2.40")
         assert "2.4" in tranche(buyer, "price", "list")
@@ -116,19 +120,45 @@ def the_command_trades():
         assert tranche(buyer, "account", "show", "buyer").startswith("PARTY")
 
 
+def a_model_is_offered_and_followed():
+    """A model on a node instead of a device, a window, an audience; the stream tells the trade and names nobody."""
+    with Platform() as platform:
+        operator, seller, buyer = exchange(platform)
+        tranche = command_of(platform)
+        start = datetime.datetime.now(datetime.timezone.utc).replace(minute=0, second=0, microsecond=0)
+        window = "/".join((start + datetime.timedelta(hours=hours)).strftime("%Y-%m-%dT%H:%M:%SZ") for hours in (2, 8))
+        before = operator.get("/v1/audit?limit=1").json["items"][0]["sequence"]
+        sell = ["market", "sell", "H100", "--window", window, "--floor", "1.80/h", "--min", "1h"]
+        refused = tranche(seller, *sell, "--node", "nowhere", code=2)
+        assert "there is no node 'nowhere'" in refused, refused
+        refused = tranche(seller, *sell, "--to", "people=acme", code=2)
+        assert "tenants=… and kinds=…" in refused, refused
+        refused = tranche(seller, "market", "sell", "A100", "--for", "1h", "--price", "1/h", code=2)
+        assert "no A100 of yours is certified" in refused, refused
+        tranche(seller, *sell, "--to", "tenants=buyer,kinds=inference")
+        wanted = ["market", "buy", "H100", "--from", window.split("/")[0], "--for", "2h", "--limit", "2/h"]
+        refused = tranche(buyer, *wanted, code=7)  # For a batch job it is not meant.
+        assert "nothing" in refused or "left" in refused, refused
+        tranche(buyer, *wanted, "--kind", "inference")
+        onlooker = Client(platform.port, trader(operator, "onlooker", "1"))
+        told = tranche(onlooker, "market", "watch", "--from", str(before), "--count", "3", "-o", "jsonl")
+        lines = [json.loads(line) for line in told.splitlines()]
+        trade = next(line for line in lines if "fill" in line)
+        assert trade["fill"]["hourly"] == "1.80" and trade["fill"]["milli"] == 1000, trade
+        assert trade["book"]["day_open"] == trade["book"]["last"] == "1.80", trade
+        assert "owner" not in told and "trader" not in told and "usr_" not in told, told
+        assert "1.80/h" in tranche(onlooker, "market", "watch", "--from", str(before), "--count", "2")
+        row = seller.get("/v1/market/earnings").json["items"][0]
+        assert row["contracts"] == row["running"] == 1 and row["sold"] == "3.60", row
+        assert "3.60" in tranche(seller, "market", "earnings")
+        assert onlooker.get("/v1/market/earnings").json["items"] == []
+
+
 def what_is_sold_again_and_again():
     """By the calendar of a zone; each is a listing, what cannot be listed says why, and cancelling ends the rest."""
     with Platform() as platform:
         operator, seller, buyer = exchange(platform)
-
-        def tranche(client, *words, code=0):
-            done = subprocess.run(
-                [TRANCHE, *words], text=True, capture_output=True, check=False,
-                env={"HOME": str(platform.folder), "PATH": "/usr/bin:/bin", "TRANCHE_TOKEN": client.token,
-                     "TRANCHE_URL": f"http://127.0.0.1:{platform.port}"})
-            assert done.returncode == code, (words, done.stdout, done.stderr)
-            return done.stdout + done.stderr
-
+        tranche = command_of(platform)
         words = ["market", "sell", "gpu_000001", "--every", "day 22:00", "--for", "8h", "--tz", "Europe/Madrid",
                  "--price", "2/h"]
         made = json.loads(tranche(seller, "-o", "json", *words, "--times", "3", "--ahead", "30d"))
@@ -162,5 +192,5 @@ def wait_for(look, wanted):
     return found
 
 
-main([list_and_buy, refusals_tell_what_would_pass, a_kill_loses_nothing, the_command_trades,
+main([list_and_buy, refusals_tell_what_would_pass, a_kill_loses_nothing, the_command_trades, a_model_is_offered_and_followed,
       what_is_sold_again_and_again])

@@ -128,27 +128,7 @@ void export_audit(Api& api, Call call) {
 }
 
 void follow_events(Api& api, Call call) {
-  std::string_view last = call.request.header("Last-Event-ID");
-  if (last.empty()) last = call.query_value("from");
-  std::uint64_t last_seen = UINT64_MAX;  // From now on.
-  if (!last.empty()) {
-    const auto [end, error] = std::from_chars(last.data(), last.data() + last.size(), last_seen);
-    if (error != std::errc{} || end != last.data() + last.size()) {
-      return call.reply.send(
-          problem(wire::Problem{"Last-Event-ID", "an event's id is a number", ""}, call.envelope.request_id));
-    }
-  }
-  api.loop().read([&api, last_seen, call = std::move(call)](const State& state) mutable {
-    call.envelope.at = state.now;
-    if (!engine::actor_of(state, call.envelope))
-      return call.reply.send(unauthenticated(call.envelope.request_id));
-    net::Response head;
-    head.content_type = "text/event-stream";
-    head.headers.emplace_back("Cache-Control", "no-store");
-    head.headers.emplace_back("X-Request-Id", call.envelope.request_id);
-    auto stream = call.reply.stream(std::move(head));
-    api.events().subscribe(state, std::move(stream), call.envelope, std::min(last_seen, state.sequence));
-  });
+  follow(api, std::move(call), tell_events);
 }
 
 }  // namespace

@@ -2,7 +2,10 @@
 #include "api/event_feed.hpp"
 
 #include <algorithm>
+#include <charconv>
 
+#include "api/api.hpp"
+#include "api/problem.hpp"
 #include "wire/api_job.hpp"
 
 namespace tranche::api {
@@ -109,19 +112,27 @@ bool EventFeed::send(const engine::State& state,
   subscriber.who.at = state.now;
   const auto actor = engine::actor_of(state, subscriber.who);
   if (!actor) return false;  // The token was revoked or ran out meanwhile.
+  return subscriber.tell(state, *actor, *subscriber.stream, sequence, envelope, events);
+}
+
+bool tell_events(const engine::State& state,
+                 const engine::Actor& actor,
+                 net::Stream& stream,
+                 std::uint64_t sequence,
+                 const Envelope& envelope,
+                 const engine::Events& events) {
   for (const engine::Event& event : events) {
-    if (!can_see(state, *actor, event)) continue;
+    if (!can_see(state, actor, event)) continue;
     const PartyId about = engine::party_concerned(event);
     const wire::LiveEvent live{
         .sequence = sequence,
         .at = envelope.at,
         .type = engine::event_name(event),
-        .actor = engine::can_see(state, *actor, envelope.actor) ? envelope.actor : PartyId{},
+        .actor = engine::can_see(state, actor, envelope.actor) ? envelope.actor : PartyId{},
         .about = about,
         .about_path = engine::path_of(state, about),
         .data = {engine::event_json(event)}};
-    if (!subscriber.stream->write(net::sse_event(std::to_string(sequence), live.type, wire::to_json(live))))
-      return false;
+    if (!stream.write(net::sse_event(std::to_string(sequence), live.type, wire::to_json(live)))) return false;
   }
   return true;
 }
@@ -129,13 +140,15 @@ bool EventFeed::send(const engine::State& state,
 void EventFeed::subscribe(const engine::State& state,
                           std::shared_ptr<net::Stream> stream,
                           Envelope who,
-                          std::uint64_t last_seen) {
+                          std::uint64_t last_seen,
+                          Tell tell) {
   if (subscribers_.size() >= kSubscribersMax) {
     stream->write(": too many listen already; try again later\n\n");
     stream->close();
     return;
   }
-  auto subscriber = std::make_shared<Subscriber>(Subscriber{std::move(stream), std::move(who), last_seen});
+  auto subscriber =
+      std::make_shared<Subscriber>(Subscriber{std::move(stream), std::move(who), last_seen, std::move(tell)});
   subscriber->stream->write(": welcome\n\n");
   subscribers_.push_back(subscriber);
   catch_up(state, subscriber);
@@ -175,6 +188,32 @@ void EventFeed::pulse() {
     std::erase_if(subscribers_,
                   [](const auto& subscriber) { return !subscriber->stream->write(": alive\n\n"); });
   });
+}
+
+void follow(Api& api, Call call, EventFeed::Tell tell) {
+  std::string_view last = call.request.header("Last-Event-ID");
+  if (last.empty()) last = call.query_value("from");
+  std::uint64_t last_seen = UINT64_MAX;  // From now on.
+  if (!last.empty()) {
+    const auto [end, error] = std::from_chars(last.data(), last.data() + last.size(), last_seen);
+    if (error != std::errc{} || end != last.data() + last.size()) {
+      return call.reply.send(
+          problem(wire::Problem{"Last-Event-ID", "an event's id is a number", ""}, call.envelope.request_id));
+    }
+  }
+  api.loop().read(
+      [&api, last_seen, tell = std::move(tell), call = std::move(call)](const engine::State& state) mutable {
+        call.envelope.at = state.now;
+        if (!engine::actor_of(state, call.envelope))
+          return call.reply.send(unauthenticated(call.envelope.request_id));
+        net::Response head;
+        head.content_type = "text/event-stream";
+        head.headers.emplace_back("Cache-Control", "no-store");
+        head.headers.emplace_back("X-Request-Id", call.envelope.request_id);
+        auto stream = call.reply.stream(std::move(head));
+        api.events().subscribe(
+            state, std::move(stream), call.envelope, std::min(last_seen, state.sequence), std::move(tell));
+      });
 }
 
 }  // namespace tranche::api

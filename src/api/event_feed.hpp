@@ -4,6 +4,7 @@
 //
 // All of it happens on the loop's thread, where the state that decides who may see what is at hand.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,15 +20,26 @@ namespace tranche::api {
 // Whether this actor may know of this event.
 [[nodiscard]] bool can_see(const engine::State&, const engine::Actor&, const engine::Event&);
 
+class Api;
+struct Call;
+
 class EventFeed {
  public:
   explicit EventFeed(server::Loop& loop) : loop_(loop) {}
 
+  // Tells one subscriber of one record; false: nobody listens any more.
+  using Tell = std::function<bool(const engine::State&,
+                                  const engine::Actor&,
+                                  net::Stream&,
+                                  std::uint64_t sequence,
+                                  const Envelope&,
+                                  const engine::Events&)>;
   // From the record after `last_seen` on; what is past is read from the journal first. Loop's thread.
   void subscribe(const engine::State& state,
                  std::shared_ptr<net::Stream> stream,
                  Envelope who,
-                 std::uint64_t last_seen);
+                 std::uint64_t last_seen,
+                 Tell tell);
   void publish(const server::Durable& durable);
   void pulse();  // Any thread.
   [[nodiscard]] std::size_t size() const { return subscribers_.size(); }
@@ -37,6 +49,7 @@ class EventFeed {
     std::shared_ptr<net::Stream> stream;
     Envelope who;
     std::uint64_t last_seen = 0;
+    Tell tell;
     bool live = false;  // Has caught up with the journal.
   };
   void catch_up(const engine::State& state, const std::shared_ptr<Subscriber>& subscriber);
@@ -49,5 +62,15 @@ class EventFeed {
   server::Loop& loop_;
   std::vector<std::shared_ptr<Subscriber>> subscribers_;
 };
+
+// Every event that the actor may know of, as it stands in the journal.
+bool tell_events(const engine::State&,
+                 const engine::Actor&,
+                 net::Stream&,
+                 std::uint64_t sequence,
+                 const Envelope&,
+                 const engine::Events&);
+// Answers a request with such a stream: from now on, or after the number that the caller saw last.
+void follow(Api&, Call, EventFeed::Tell);
 
 }  // namespace tranche::api

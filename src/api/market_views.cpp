@@ -4,7 +4,10 @@
 #include <algorithm>
 
 #include "engine/market_fill.hpp"
+#include "engine/offer.hpp"
+#include "engine/price.hpp"
 #include "engine/spend.hpp"
+#include "engine/trade_rules.hpp"
 #include "wire/gpu_catalog.hpp"
 
 namespace tranche::api {
@@ -28,6 +31,19 @@ std::vector<wire::DepthLevel> levels(const engine::State& state,
     return true;
   });
   return out;
+}
+
+// What is traded in a book, as one would ask for it.
+std::string gpus_of(const engine::State& state, std::uint64_t book) {
+  if (book == 0 || book > state.market.instruments.size()) return {};
+  const engine::Instrument& traded = state.market.instruments[book - 1].instrument;
+  return traded.shape.empty() ? traded.model : traded.model + ":" + traded.shape;
+}
+
+std::optional<std::int64_t> delivered_milli(const engine::State& state, PartyId seller) {
+  const auto found = state.market.reliability.find(seller);
+  if (found == state.market.reliability.end() || found->second.sold == 0) return std::nullopt;
+  return static_cast<std::int64_t>(Int128{found->second.delivered} * 1000 / found->second.sold);
 }
 
 std::string state_name(engine::ContractState state) {
@@ -56,9 +72,10 @@ std::uint32_t slots_of(Duration length) {
 engine::Instrument instrument_of(const wire::InstrumentBody& body) {
   const wire::GpuModel* known = wire::find_gpu_model(body.model);
   return {.model = known == nullptr ? body.model : std::string(known->name),
-          .shape = body.shape,
+          .shape = wire::lower_case(body.shape),
           .region = body.region,
-          .isolation = body.isolation,
+          // What the hardware keeps apart is hard, whatever else was said.
+          .isolation = body.shape.empty() ? body.isolation : wire::Isolation::kHard,
           .interruptible = body.interruptible};
 }
 
@@ -69,6 +86,33 @@ wire::InstrumentBody body_of(const engine::Instrument& instrument) {
           .isolation = instrument.isolation,
           .interruptible = instrument.interruptible};
 }
+
+namespace {
+
+// The first device of the model that could be offered like this; where none could, the first at all, so that
+// the engine says why not.
+void choose_device(const engine::State& state, const std::string& node, engine::ListCapacity& command) {
+  const Instant now = state.now;
+  const std::int64_t first = command.first_slot == 0 ? engine::slot_of(now) : command.first_slot;
+  for (const auto& [id, certified] : state.market.certified) {
+    if (!engine::is_model(certified.model, command.instrument.model)) continue;
+    if (!engine::is_at_or_below(state, command.owner, certified.owner)) continue;
+    if (!node.empty() && certified.node != state.index.nodes_by_name.at(node)) continue;
+    if (command.device == DeviceId{}) command.device = id;
+    const engine::Offer offer{command.owner,
+                              id,
+                              command.quantity,
+                              first,
+                              command.slots,
+                              command.instrument.isolation,
+                              command.instrument.shape};
+    if (!engine::place_offer(state, now, offer)) continue;
+    command.device = id;
+    return;
+  }
+}
+
+}  // namespace
 
 Result<engine::ListCapacity, wire::Problem> listing_of(const engine::State& state,
                                                        const wire::ListingBody& body,
@@ -92,19 +136,35 @@ Result<engine::ListCapacity, wire::Problem> listing_of(const engine::State& stat
       return refuse(wire::Problem{"to", "there is no party '" + name + "'", "name a tenant"});
     command.audience.parties.push_back(party);
   }
+  if (!body.device.empty() || !body.contract.empty()) return command;
+  if (body.instrument.model.empty())
+    return refuse(
+        wire::Problem{"device", "an offer is of a device, a model or a contract", "name one of them"});
+  if (!body.node.empty() && !state.index.nodes_by_name.contains(body.node))
+    return refuse(
+        wire::Problem{"node", "there is no node '" + body.node + "'", "tranche node list shows them"});
+  choose_device(state, body.node, command);
+  if (command.device == DeviceId{})
+    return refuse(wire::Problem{"model",
+                                "no " + body.instrument.model + " of yours is certified to be offered" +
+                                    (body.node.empty() ? "" : " on " + body.node),
+                                "tranche market certify makes a device that passed its test one of them"});
   return command;
+}
+
+wire::BookView book_view(const engine::BookState& book) {
+  return {.book = book.id,
+          .instrument = body_of(book.instrument),
+          .last = hourly(book.last),
+          .day_open = hourly(book.day_open),
+          .day_high = hourly(book.day_high),
+          .day_low = hourly(book.day_low),
+          .day_volume_milli_slots = book.day_volume};
 }
 
 wire::BookList books_view(const engine::State& state) {
   wire::BookList out;
-  for (const engine::BookState& book : state.market.instruments) {
-    out.items.push_back({.book = book.id,
-                         .instrument = body_of(book.instrument),
-                         .last = hourly(book.last),
-                         .day_high = hourly(book.day_high),
-                         .day_low = hourly(book.day_low),
-                         .day_volume_milli_slots = book.day_volume});
-  }
+  for (const engine::BookState& book : state.market.instruments) out.items.push_back(book_view(book));
   return out;
 }
 
@@ -136,6 +196,7 @@ wire::OrderView order_view(const engine::State& state, const engine::MarketOrder
   return {.id = id_text("ord_", order.id),
           .party = engine::path_of(state, order.party),
           .book = order.book,
+          .gpus = gpus_of(state, order.book),
           .side = order.side == engine::Side::kBuy ? wire::MarketSide::kBuy : wire::MarketSide::kSell,
           .hourly = hourly(order.price),
           .milli = order.quantity,
@@ -150,6 +211,7 @@ wire::ContractView contract_view(const engine::State& state, const engine::Contr
           .role = buyer ? "buyer" : "seller",
           .party = engine::path_of(state, buyer ? contract.buyer : contract.seller),
           .book = contract.book,
+          .gpus = gpus_of(state, contract.book),
           .state = state_name(contract.state),
           .hourly = hourly(contract.price),
           .milli = contract.quantity,
@@ -160,7 +222,29 @@ wire::ContractView contract_view(const engine::State& state, const engine::Contr
           .fee = contract.fee,
           .refunded = contract.refunded,
           .penalty = contract.penalty,
-          .bond = contract.bond};
+          .bond = contract.bond,
+          .seller_delivers = delivered_milli(state, contract.seller)};
+}
+
+wire::SellerView seller_view(const engine::State& state, PartyId party) {
+  const auto account = engine::AccountId::make(
+      engine::payer_of(state, party), engine::AccountKind::kPayable, engine::currency_of(state));
+  return {.party = engine::path_of(state, party),
+          .to_come = engine::balance(state.ledger, account),
+          .delivered = delivered_milli(state, party)};
+}
+
+void add_contract(wire::SellerView& seller, const engine::Contract& contract) {
+  using engine::ContractState;
+  ++seller.contracts;
+  const bool over =
+      contract.state == ContractState::kCompleted || contract.state == ContractState::kDefaulted;
+  if (!over) ++seller.running;
+  seller.sold.micros += contract.value.micros;
+  seller.earned.micros += contract.earned.micros;
+  seller.fee.micros += contract.fee.micros;
+  seller.refunded.micros += contract.refunded.micros;
+  seller.penalty.micros += contract.penalty.micros;
 }
 
 wire::QuoteView quote_view(const engine::State& state, const engine::PlaceOrder& asked, PartyId party) {
@@ -169,6 +253,7 @@ wire::QuoteView quote_view(const engine::State& state, const engine::PlaceOrder&
                           .party = party,
                           .tenant = engine::tenant_of(state, party),
                           .time_in_force = engine::TimeInForce::kIoc,
+                          .restricted = engine::has_trade_rules(state, party),
                           .workload = static_cast<std::uint8_t>(asked.workload),
                           .price = asked.price == 0 ? INT32_MAX : asked.price,
                           .first_slot = asked.first_slot == 0 ? engine::slot_of(state.now) : asked.first_slot,

@@ -19,11 +19,14 @@ namespace tranche::api {
                                                                      const wire::ListingBody&,
                                                                      PartyId caller);
 
+[[nodiscard]] wire::BookView book_view(const engine::BookState&);
 [[nodiscard]] wire::BookList books_view(const engine::State&);
 [[nodiscard]] wire::DepthView depth_view(const engine::State&, std::uint64_t book, std::int64_t slot);
 [[nodiscard]] wire::FillList fills_view(const engine::State&, std::uint64_t book);  // Newest first.
 [[nodiscard]] wire::OrderView order_view(const engine::State&, const engine::MarketOrder&);
 [[nodiscard]] wire::ContractView contract_view(const engine::State&, const engine::Contract&, bool buyer);
+[[nodiscard]] wire::SellerView seller_view(const engine::State&, PartyId);  // Without his contracts.
+void add_contract(wire::SellerView&, const engine::Contract&);
 [[nodiscard]] wire::QuoteView quote_view(const engine::State&, const engine::PlaceOrder&, PartyId party);
 
 }  // namespace tranche::api

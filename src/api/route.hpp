@@ -67,6 +67,7 @@ std::vector<Route> exec_routes();
 std::vector<Route> audit_routes();
 std::vector<Route> system_routes();  // Health, metrics, documents.
 std::vector<Route> market_routes();
+std::vector<Route> market_data_routes();
 std::vector<Route> recurring_listing_routes();
 std::vector<Route> money_routes();  // Accounts, prices, costs.
 std::vector<Route> invoice_routes();

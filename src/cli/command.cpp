@@ -69,6 +69,10 @@ void Command::callback(std::function<void()> run) const {
   app_->callback(std::move(run));
 }
 
+void Command::also(const std::string& name) const {
+  app_->alias(name);
+}
+
 std::size_t Command::count(const std::string& option) const {
   return app_->count(option);
 }

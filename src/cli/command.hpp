@@ -48,6 +48,7 @@ class Command {
   Option add_option(const std::string& name, Value& value, const std::string& about) const;
   Option add_flag(const std::string& name, bool& value, const std::string& about) const;
   void callback(std::function<void()> run) const;
+  void also(const std::string& name) const;                          // Another name for it.
   [[nodiscard]] std::size_t count(const std::string& option) const;  // How often it was given.
   [[nodiscard]] bool subcommand_given() const;
 

@@ -45,6 +45,7 @@ void add_forecast_commands(const Command& root, Program& program);       // fore
 void add_margin_commands(const Command& root, Program& program);         // margin
 void add_recurring_commands(const Command& root, Program& program);      // recurring
 void add_sell_commands(const Command& market, Program& program);         // market sell, market recurring
+void add_market_data_commands(const Command& market, Program& program);  // market watch, market earnings
 void add_cost_commands(const Command& root, Program& program);           // cost
 void add_invoice_commands(const Command& root, Program& program);        // invoice
 void add_shell_command(const Command& root, Program& program);           // shell

@@ -13,19 +13,9 @@ namespace {
 using wire::OrderBody;
 using wire::OrderOutcome;
 
-// "H100:0.5" -> the model and its thousandths.
-void read_shape(const std::string& given, wire::InstrumentBody& instrument, std::int64_t& milli) {
-  const std::size_t colon = given.find(':');
-  instrument.model = given.substr(0, colon);
-  milli = 1000;
-  if (colon == std::string::npos) return;
-  const auto share = parse_milli(given.substr(colon + 1));
-  if (!share) throw usage_failure("a shape is a model and a share such as H100:0.5, not '" + given + "'");
-  milli = *share;
-}
-
 struct BuyOptions {
   std::string shape{}, length{}, from{}, limit{}, party{}, workload{}, expires{}, min{};
+  std::uint32_t count = 1;
   InstrumentFlags instrument{};
   bool now = false, rest = false, all = false;
 };
@@ -34,6 +24,7 @@ OrderBody body_of(const BuyOptions& options) {
   OrderBody body{.party = options.party};
   read_shape(options.shape, body.instrument, body.milli);
   take_flags(options.instrument, body.instrument);
+  body.milli *= options.count;
   body.length = length_value("--for", options.length);
   body.length_min = length_value("--min", options.min);
   body.from = time_value("--from", options.from);
@@ -54,12 +45,15 @@ void add_buy(const Command& group, Program& program) {
                   {"buy",
                    "Buy capacity at once, or rest a bid",
                    "tranche market buy H100:0.5 --for 3h --now --limit 2.10/h\n"
+                   "tranche market buy H100:1g.10gb --for 1h --limit 0.40/h\n"
                    "tranche market buy H100 --for 8h --from 2026-12-01T20:00:00Z --limit 1.90/h --rest"});
-  buy.add_option("shape", options->shape, "Model, or model and share, such as H100:0.5").required();
+  buy.add_option("shape", options->shape, "A model, with a share or a partition: H100:0.5, H100:1g.10gb")
+      .required();
   buy.add_option("--for", options->length, "How long").required().type_name("DURATION");
-  buy.add_option("--limit", options->limit, "The most to pay, an hour of a whole device")
+  buy.add_option("--limit", options->limit, "The most to pay, an hour of a whole device or partition")
       .required()
       .type_name("PRICE");
+  buy.add_option("--count", options->count, "How many of these").type_name("NUMBER");
   buy.add_option("--from", options->from, "When it begins; else now").type_name("TIME");
   buy.add_flag("--now", options->now, "From now on; the default");
   buy.add_flag("--rest", options->rest, "What cannot be had at once waits");
@@ -114,6 +108,7 @@ void add_lists(const Command& group, Program& program) {
     session.print(answer.body, {.table = [&] {
                     Table table({{"ORDER"},
                                  {"PARTY"},
+                                 {"GPU"},
                                  {"SIDE"},
                                  {"PRICE/H", Align::kRight},
                                  {"OPEN", Align::kRight},
@@ -123,6 +118,7 @@ void add_lists(const Command& group, Program& program) {
                     for (const auto& one : answer.value.items) {
                       table.add({one.id,
                                  one.party,
+                                 one.gpus,
                                  std::string(wire::name_of(one.side)),
                                  text(one.hourly),
                                  gpus_text(one.milli_open),
@@ -142,7 +138,8 @@ void add_lists(const Command& group, Program& program) {
                                      {"ROLE"},
                                      {"PARTY"},
                                      {"STATE"},
-                                     {"GPUS", Align::kRight},
+                                     {"GPU"},
+                                     {"COUNT", Align::kRight},
                                      {"FROM"},
                                      {"TO"},
                                      {"VALUE", Align::kRight},
@@ -153,6 +150,7 @@ void add_lists(const Command& group, Program& program) {
                                      one.role,
                                      one.party,
                                      one.state,
+                                     one.gpus,
                                      gpus_text(one.milli),
                                      local_time_text(one.from),
                                      local_time_text(one.to),
@@ -163,7 +161,9 @@ void add_lists(const Command& group, Program& program) {
                         return table;
                       }});
       });
-  add_command(group, {"books", "What is traded", "tranche market books"}).callback([&program] {
+  const Command books = add_command(group, {"book", "What is traded, and at what", "tranche market book"});
+  books.also("books");
+  books.callback([&program] {
     Session& session = program.session();
     const auto answer = session.get<wire::BookList>("/v1/market/books");
     session.print(answer.body, {.table = [&] {
@@ -172,6 +172,7 @@ void add_lists(const Command& group, Program& program) {
                                  {"SHAPE"},
                                  {"ISOLATION"},
                                  {"LAST/H", Align::kRight},
+                                 {"OPEN", Align::kRight},
                                  {"HIGH", Align::kRight},
                                  {"LOW", Align::kRight}});
                     for (const auto& one : answer.value.items) {
@@ -180,6 +181,7 @@ void add_lists(const Command& group, Program& program) {
                                  one.instrument.shape.empty() ? "-" : one.instrument.shape,
                                  std::string(wire::name_of(one.instrument.isolation)),
                                  text(one.last),
+                                 text(one.day_open),
                                  text(one.day_high),
                                  text(one.day_low)});
                     }
@@ -298,6 +300,7 @@ void add_market_commands(const Command& root, Program& program) {
   add_quote(group, program);
   add_sell_commands(group, program);
   add_lists(group, program);
+  add_market_data_commands(group, program);
   add_depth(group, program);
   add_changes(group, program);
 }

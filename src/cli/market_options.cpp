@@ -26,6 +26,22 @@ Instant time_value(const std::string& option, const std::string& given) {
   throw usage_failure(option + " takes a time such as 2026-11-15T20:00:00Z, not '" + given + "'");
 }
 
+void read_shape(const std::string& given, wire::InstrumentBody& instrument, std::int64_t& milli) {
+  const std::size_t colon = given.find(':');
+  instrument.model = given.substr(0, colon);
+  milli = 1000;
+  if (colon == std::string::npos) return;
+  const std::string part = given.substr(colon + 1);
+  if (const auto share = parse_milli(part)) {
+    milli = *share;
+  } else if (part.find("g.") != std::string::npos) {
+    instrument.shape = part;
+  } else {
+    throw usage_failure("a shape is a model with a share or a partition, H100:0.5 or H100:1g.10gb, not '" +
+                        given + "'");
+  }
+}
+
 void add_instrument_flags(const Command& command, InstrumentFlags& flags) {
   command.add_option("--shape", flags.shape, "A partition profile such as 1g.10gb").type_name("PROFILE");
   command.add_option("--region", flags.region, "Where").type_name("REGION");
@@ -34,7 +50,7 @@ void add_instrument_flags(const Command& command, InstrumentFlags& flags) {
 }
 
 void take_flags(const InstrumentFlags& flags, wire::InstrumentBody& instrument) {
-  instrument.shape = flags.shape;
+  if (!flags.shape.empty()) instrument.shape = flags.shape;
   instrument.region = flags.region;
   instrument.interruptible = flags.interruptible;
   if (!flags.isolation.empty())

@@ -21,6 +21,8 @@ struct InstrumentFlags {
   bool interruptible = false;
 };
 
+// "H100", "H100:0.5", "H100:1g.10gb": what is traded, and how much of it in thousandths.
+void read_shape(const std::string& given, wire::InstrumentBody& instrument, std::int64_t& milli);
 void add_instrument_flags(const Command& command, InstrumentFlags& flags);
 void take_flags(const InstrumentFlags& flags, wire::InstrumentBody& instrument);
 

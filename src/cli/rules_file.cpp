@@ -32,6 +32,12 @@ std::string joined(const Enums& values, const char* between) {
   return out;
 }
 
+std::string listed(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : "/") + word;
+  return out;
+}
+
 std::string hours_text(const wire::Hours& hours) {
   std::string out = hours.from + "-" + hours.to;
   if (!hours.zone.empty()) out += " " + hours.zone;
@@ -77,6 +83,8 @@ std::string then_text(const wire::Then& then) {
     clauses.add("together at most " + std::to_string(*then.share_percent_max) + "%");
   if (then.priority_max) clauses.add("priority at most " + std::to_string(*then.priority_max));
   if (then.time_max) clauses.add("time at most " + text(*then.time_max));
+  if (then.trade_with) clauses.add("trade with " + listed(*then.trade_with));
+  if (then.buy_regions) clauses.add("buy in " + listed(*then.buy_regions));
   return clauses.text_or("nothing");
 }
 

@@ -26,29 +26,7 @@ struct Depot : World {
     }
     node("plain", 2);
     node("pair", 2);
-    add_partitionable("cut");
-  }
-
-  // Real geometry, from the catalogue.
-  void add_partitionable(const std::string& name) {
-    TokenHash invitation{};
-    invitation[0] = 9;
-    REQUIRE(run(AddNode{.name = name, .invitation = invitation, .expires_in = 1h}, root).has_value());
-    REQUIRE(run(JoinNode{name, invitation}).has_value());
-    wire::Hello hello = World::hello(name, 2, "H100-SXM5-80GB");
-    for (wire::DeviceFacts& device : hello.devices) {
-      device.vram = wire::find_gpu_model(device.model)->vram;
-      for (const wire::PartitionProfile& one : wire::find_geometry(device.model)->profiles)
-        device.profiles.push_back({std::string(one.name),
-                                   one.compute_slices,
-                                   one.memory_slices,
-                                   one.starts,
-                                   one.count_max,
-                                   one.memory});
-    }
-    const NodeId id = state.index.nodes_by_name.at(name);
-    REQUIRE(run(ReportNode{id, hello}).has_value());
-    accept(id);
+    partitionable("cut", 2);
   }
 
   PartyId acme = create(PartyKind::kTenant, kPlatform, "acme");

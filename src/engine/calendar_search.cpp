@@ -254,12 +254,21 @@ class Search {
     for (const CalendarClaim* claim : claims) used = static_cast<std::uint16_t>(used | claim->use.slots);
     for (const PassingUse& use : running)
       if (use.to > span_.from) used = static_cast<std::uint16_t>(used | use.use.slots);
-    const auto start = profile == nullptr ? std::nullopt : table.best_start(*profile, used);
+    const auto start = profile == nullptr ? std::nullopt : start_of(table, *profile, used);
     if (!start) return std::nullopt;
     slice.milli = static_cast<std::uint16_t>(profile->milli);
     slice.vram = std::int64_t{profile->vram_mib} << 20U;
     slice.start = static_cast<std::uint8_t>(*start);
     return slice;
+  }
+
+  [[nodiscard]] std::optional<std::int32_t> start_of(const policy::Geometry& table,
+                                                     const policy::PartitionProfile& profile,
+                                                     std::uint16_t used) const {
+    if (!wanted_.start) return table.best_start(profile, used);
+    const bool legal = ((profile.starts >> *wanted_.start) & 1U) != 0;
+    if (!legal || (profile.slots_at(*wanted_.start) & used) != 0) return std::nullopt;
+    return *wanted_.start;
   }
 
   const State& state_;

@@ -10,6 +10,7 @@
 #include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
 #include "engine/spend.hpp"
+#include "engine/trade_rules.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -81,6 +82,7 @@ MarketOrder rest_of(const State& state, const Contract& contract, Instant at) {
                   .payer = contract.buyer_pays,
                   .side = Side::kBuy,
                   .time_in_force = TimeInForce::kFok,
+                  .restricted = has_trade_rules(state, contract.buyer),
                   .workload = contract.workload,
                   .price = contract.price,
                   .first_slot = first,

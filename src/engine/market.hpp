@@ -65,10 +65,13 @@ struct Piece {  // A rectangle that its owner may sell: of a device, or of a con
   std::uint32_t quantity = 0;
   Audience audience{};
   std::vector<std::uint32_t> promised{};  // Offered or sold, by slot.
+  std::uint8_t start = 0;                 // Of a partition: the slot of the device that it begins at.
   [[nodiscard]] std::uint32_t free(std::int64_t first, std::uint32_t count) const;
 };
 BOOST_DESCRIBE_STRUCT(
-    Piece, (), (id, owner, book, node, device, bought, first_slot, slots, quantity, audience, promised))
+    Piece,
+    (),
+    (id, owner, book, node, device, bought, first_slot, slots, quantity, audience, promised, start))
 
 // A device as the exchange knows it: certified by the platform after its acceptance test.
 struct Certified {
@@ -245,8 +248,9 @@ struct OrderClosed {
   std::uint64_t order = 0;
   PartyId party{};
   CloseReason reason = CloseReason::kCancelled;
+  std::uint64_t book = 0;
 };
-BOOST_DESCRIBE_STRUCT(OrderClosed, (), (order, party, reason))
+BOOST_DESCRIBE_STRUCT(OrderClosed, (), (order, party, reason, book))
 
 struct OrderRepriced {  // An unsold ask falls towards its floor.
   std::uint64_t order = 0;

@@ -7,40 +7,30 @@
 #include "engine/access.hpp"
 #include "engine/attempt.hpp"
 #include "engine/booking_limits.hpp"
+#include "engine/market_portion.hpp"
 
 namespace tranche::engine {
 namespace {
 
-constexpr std::uint32_t kWhole = policy::kDeviceMilli;
-
-Slice slice_of(const Device& device, std::uint32_t quantity) {
-  return {.device = device.id,
-          .milli = static_cast<std::uint16_t>(quantity),
-          .vram = quantity >= kWhole ? device.facts.vram.count : device.facts.vram.count / kWhole * quantity};
-}
-
-wire::Ask ask_of(const Device& device, std::uint32_t quantity, Isolation isolation) {
-  const Slice slice = slice_of(device, quantity);
-  std::string share = std::to_string(kWhole + quantity).substr(1);
-  while (!share.empty() && share.back() == '0') share.pop_back();
-  return {.isolation = isolation,
-          .instances = 1,
-          .milli_each = slice.milli,
-          .vram_each = slice.vram,
-          .model = device.facts.model,
-          .gpus = device.facts.model + (quantity >= kWhole ? "" : ":0." + share),
-          .simulated = device.facts.simulated};
-}
+constexpr std::uint32_t kWhole = kWholePortion;
 
 const Booking* claim_of(const State& state, ContractId contract) {
   const Booking* claim = state.booking(state.index.calendar->claim_of(contract));
   return claim == nullptr || claim->state != BookingState::kBooked ? nullptr : claim;
 }
 
-Isolation isolation_of(const State& state, std::uint64_t book) {
-  return book == 0 || book > state.market.instruments.size()
-             ? Isolation::kSoft
-             : state.market.instruments[book - 1].instrument.isolation;
+const Instrument& instrument_of(const State& state, std::uint64_t book) {
+  static const Instrument kFraction;
+  return book == 0 || book > state.market.instruments.size() ? kFraction
+                                                             : state.market.instruments[book - 1].instrument;
+}
+
+// The piece of the device itself, also where it was bought before; null: its device is not known here.
+const Piece* piece_under(const State& state, const Piece& piece) {
+  if (piece.bought == ContractId{}) return &piece;
+  const Contract* contract = state.market.contracts.find(piece.bought.value);
+  const Piece* before = contract == nullptr ? nullptr : state.market.pieces.find(contract->piece.value);
+  return before == nullptr ? nullptr : piece_under(state, *before);
 }
 
 bool is_sharing(const State& state, PartyId party) {
@@ -54,6 +44,21 @@ Refusal sharing_refusal() {
           .fix = "offer the whole device, or ask for: tranche quota set TENANT --share yes"};
 }
 
+// What a buyer has of a contract, without its window.
+WindowsBooked claim_for(
+    const State& state, ClaimId id, PartyId buyer, ContractId contract, const Portion& portion) {
+  const PartyId tenant = tenant_of(state, buyer);
+  return {.id = id,
+          .kind = ClaimKind::kContract,
+          .owner = buyer,
+          .tenant = tenant,
+          .name = "bought on the market",
+          .ask = ask_of(state, portion),
+          .trust_group = trust_group(state, tenant),
+          .zone = "UTC",
+          .contract = contract};
+}
+
 // Follows the fills of one decision, none of which the state knows yet.
 class ClaimsOfFills {
  public:
@@ -61,7 +66,7 @@ class ClaimsOfFills {
     for (const Event& event : events) {
       if (const auto* listed = std::get_if<CapacityListed>(&event)) fresh_ = listed->piece;
       if (const auto* placed = std::get_if<OrderPlaced>(&event)) placed_ = placed->order;
-      if (const auto* opened = std::get_if<BookOpened>(&event)) opened_ = opened->instrument.isolation;
+      if (const auto* opened = std::get_if<BookOpened>(&event)) opened_ = opened->instrument;
       if (const auto* filled = std::get_if<OrderFilled>(&event)) fills_.push_back(*filled);
     }
   }
@@ -84,21 +89,16 @@ class ClaimsOfFills {
     const Piece* piece = piece_sold(fill);
     const Device* device = piece == nullptr ? nullptr : state_.device(device_under(state_, *piece));
     if (device == nullptr) return;
-    const Isolation isolation =
-        piece->book > state_.market.instruments.size() ? opened_ : isolation_of(state_, piece->book);
+    const bool fresh = piece->book > state_.market.instruments.size();
+    const Instrument& traded = fresh ? opened_ : instrument_of(state_, piece->book);
+    const Portion portion{
+        *device, fill.quantity, traded.isolation, traded.shape, piece_under(state_, *piece)->start};
     const TimeSpan span{std::max(start_of(fill.first_slot), at_), start_of(fill.first_slot + fill.slots)};
     if (piece->bought != ContractId{} && !carve(piece->bought, span, fill.quantity)) return;
-    WindowsBooked booked{.id = {state_.next_claim + claims_++},
-                         .kind = ClaimKind::kContract,
-                         .owner = fill.party,
-                         .tenant = tenant_of(state_, fill.party),
-                         .name = "bought on the market",
-                         .ask = ask_of(*device, fill.quantity, isolation),
-                         .zone = "UTC",
-                         .contract = fill.contract};
-    booked.trust_group = trust_group(state_, booked.tenant);
+    WindowsBooked booked =
+        claim_for(state_, {state_.next_claim + claims_++}, fill.party, fill.contract, portion);
     booked.windows.push_back(
-        {.from = span.from, .to = span.to, .places = {{device->node, {slice_of(*device, fill.quantity)}}}});
+        {.from = span.from, .to = span.to, .places = {{device->node, {slice_of(state_, portion)}}}});
     made_.emplace_back(std::move(booked));
   }
 
@@ -135,7 +135,7 @@ class ClaimsOfFills {
     part.state = of.state == WindowState::kOpen && from <= at_ ? WindowState::kOpen : WindowState::kPlanned;
     Slice& slice = part.places.front().slices.front();
     if (slice.milli <= without) return;
-    if (without > 0) slice = slice_of(state_.devices.at(slice.device), slice.milli - without);
+    if (without > 0) slice = slice_of(state_, {state_.devices.at(slice.device), slice.milli - without});
     parts.push_back(std::move(part));
   }
 
@@ -162,12 +162,69 @@ class ClaimsOfFills {
   Events& events_;
   std::optional<Piece> fresh_;
   std::optional<MarketOrder> placed_;
-  Isolation opened_ = Isolation::kSoft;
+  Instrument opened_;
   std::vector<OrderFilled> fills_;
   std::map<ClaimId, std::vector<BookedWindow>> left_;
   Events made_;
   std::uint64_t claims_ = 0;
 };
+
+// Why a device cannot be offered in such portions, whatever its calendar says.
+std::optional<Refusal> portion_problem(const State& state, const Device& device, const Offer& offer) {
+  const auto invalid = [](const char* rule, std::string message, std::string fix) {
+    return Refusal{
+        .reason = Reason::kInvalid, .rule = rule, .message = std::move(message), .fix = std::move(fix)};
+  };
+  if (!offer.shape.empty()) {
+    if (offer.quantity != kWhole || offer.isolation != Isolation::kHard)
+      return invalid("shape", "a partition is offered whole, one at a time", "leave share and isolation out");
+    if (slice_of(state, {device, kWhole, offer.isolation, offer.shape}).milli > 0) return std::nullopt;
+    std::string known;
+    for (const wire::ProfileFacts& one : device.facts.profiles)
+      known += (known.empty() ? "" : ", ") + one.name;
+    return invalid("shape",
+                   text(device.id) + " has no partition " + offer.shape,
+                   known.empty() ? "it cannot be partitioned: leave the shape out" : "it has " + known);
+  }
+  if (offer.quantity >= kWhole) return std::nullopt;
+  if (offer.isolation != Isolation::kSoft)
+    return invalid("isolation", "a part of a device can only be soft", "offer the whole device");
+  return is_sharing(state, offer.owner) ? std::nullopt : std::optional(sharing_refusal());
+}
+
+// What of these is not bought yet: pieces of fractions and claims add up, slot by slot.
+std::vector<CalendarClaim> unsold_fractions(const State& state,
+                                            const Device& device,
+                                            const std::vector<const Piece*>& pieces,
+                                            const std::vector<CalendarClaim>& sold) {
+  std::map<std::int64_t, std::int64_t> steps;  // Thousandths more or less from a slot on.
+  for (const Piece* piece : pieces) {
+    std::int64_t before = 0;
+    for (std::uint32_t i = 0; i <= piece->slots; ++i) {
+      const std::int64_t now = i == piece->slots ? 0 : piece->promised[i];
+      if (now != before) steps[piece->first_slot + i] += now - before;
+      before = now;
+    }
+  }
+  for (const CalendarClaim& claim : sold) {
+    if (claim.use.mode == UseMode::kPartition) continue;
+    steps[slot_of(claim.from)] -= claim.use.milli;
+    steps[slot_of(claim.to)] += claim.use.milli;
+  }
+  std::vector<CalendarClaim> listed;
+  std::int64_t unsold = 0;
+  for (auto at = steps.begin(); at != steps.end(); ++at) {
+    unsold += at->second;
+    const auto next = std::next(at);
+    if (unsold <= 0 || next == steps.end()) continue;
+    const Portion portion{device, static_cast<std::uint32_t>(std::min<std::int64_t>(unsold, kWhole))};
+    listed.push_back(
+        {.from = start_of(at->first),
+         .to = start_of(next->first),
+         .use = use_of(device, ask_of(state, portion), kSharingGroup, slice_of(state, portion))});
+  }
+  return listed;
+}
 
 }  // namespace
 
@@ -178,34 +235,23 @@ const std::vector<CalendarClaim>& listed_on(const State& state, DeviceId id) {
   const Device* device = state.device(id);
   if (pieces == state.market.pieces_of.end() || device == nullptr) return kNone;
   if (const auto* known = calendar.listed(id)) return *known;
-  std::map<std::int64_t, std::int64_t> steps;  // Thousandths more or less from a slot on.
+  std::vector<CalendarClaim> sold;
+  for (const CalendarClaim& claim : calendar.claims_on(id))
+    if (state.bookings.at(claim.claim).kind == ClaimKind::kContract) sold.push_back(claim);
+  std::vector<CalendarClaim> listed;
+  std::vector<const Piece*> fractions;
   for (const PieceId number : pieces->second) {
     const Piece* piece = state.market.pieces.find(number.value);
     if (piece == nullptr) continue;
-    std::int64_t before = 0;
-    for (std::uint32_t i = 0; i <= piece->slots; ++i) {
-      const std::int64_t now = i == piece->slots ? 0 : piece->promised[i];
-      if (now != before) steps[piece->first_slot + i] += now - before;
-      before = now;
+    if (instrument_of(state, piece->book).shape.empty()) {
+      fractions.push_back(piece);
+    } else {
+      const auto unsold = unsold_partitions(state, *device, *piece, sold);
+      listed.insert(listed.end(), unsold.begin(), unsold.end());
     }
   }
-  for (const CalendarClaim& claim : calendar.claims_on(id)) {
-    if (state.bookings.at(claim.claim).kind != ClaimKind::kContract) continue;
-    steps[slot_of(claim.from)] -= claim.use.milli;
-    steps[slot_of(claim.to)] += claim.use.milli;
-  }
-  std::vector<CalendarClaim> listed;
-  std::int64_t unsold = 0;
-  for (auto at = steps.begin(); at != steps.end(); ++at) {
-    unsold += at->second;
-    const auto next = std::next(at);
-    if (unsold <= 0 || next == steps.end()) continue;
-    const auto quantity = static_cast<std::uint32_t>(std::min<std::int64_t>(unsold, kWhole));
-    const wire::Ask ask = ask_of(*device, quantity, Isolation::kSoft);
-    listed.push_back({.from = start_of(at->first),
-                      .to = start_of(next->first),
-                      .use = use_of(*device, ask, kSharingGroup, slice_of(*device, quantity))});
-  }
+  const auto unsold = unsold_fractions(state, *device, fractions, sold);
+  listed.insert(listed.end(), unsold.begin(), unsold.end());
   return calendar.keep_listed(id, std::move(listed));
 }
 
@@ -219,15 +265,14 @@ void listing_changed(State& state, PieceId id) {
 
 DeviceId device_under(const State& state, const Piece& piece) {
   if (state.devices.empty()) return {};
-  if (piece.bought == ContractId{}) return state.devices.contains(piece.device) ? piece.device : DeviceId{};
-  const Contract* contract = state.market.contracts.find(piece.bought.value);
-  const Piece* before = contract == nullptr ? nullptr : state.market.pieces.find(contract->piece.value);
-  return before == nullptr ? DeviceId{} : device_under(state, *before);
+  const Piece* under = piece_under(state, piece);
+  return under != nullptr && state.devices.contains(under->device) ? under->device : DeviceId{};
 }
 
 bool may_meet(const State& state, const Piece& piece, const MarketOrder& ask, const MarketOrder& bid) {
   if (device_under(state, piece) == DeviceId{}) return true;
-  if (isolation_of(state, ask.book) == Isolation::kSoft && is_sharing(state, bid.party)) return true;
+  if (instrument_of(state, ask.book).isolation == Isolation::kSoft && is_sharing(state, bid.party))
+    return true;
   const auto is_whole = [](const MarketOrder& order) {
     const auto by_slot = order.open_by_slot;
     return order.open % kWhole == 0 &&
@@ -236,23 +281,11 @@ bool may_meet(const State& state, const Piece& piece, const MarketOrder& ask, co
   return is_whole(ask) && is_whole(bid);
 }
 
-std::optional<Refusal> calendar_problem(const State& state, Instant now, const Offer& offer) {
+Result<Slice, Refusal> place_on_calendar(const State& state, Instant now, const Offer& offer) {
   const Device* device = state.device(offer.device);
-  if (device == nullptr) return std::nullopt;
-  if (!offer.shape.empty()) {
-    return Refusal{.reason = Reason::kInvalid,
-                   .rule = "shape",
-                   .message = "partitions of connected devices are not traded; fractions and whole ones are",
-                   .fix = "leave the shape out"};
-  }
-  if (offer.quantity < kWhole && offer.isolation != Isolation::kSoft) {
-    return Refusal{.reason = Reason::kInvalid,
-                   .rule = "isolation",
-                   .message = "a part of a device can only be soft",
-                   .fix = "offer the whole device"};
-  }
-  if (offer.quantity < kWhole && !is_sharing(state, offer.owner)) return sharing_refusal();
-  const wire::Ask ask = ask_of(*device, offer.quantity, offer.isolation);
+  if (device == nullptr) return Slice{.device = offer.device};
+  if (auto problem = portion_problem(state, *device, offer)) return refuse(*problem);
+  const wire::Ask ask = ask_of(state, {*device, offer.quantity, offer.isolation, offer.shape});
   const WantedEnvironment none;
   const WindowAsk wanted{
       ask,
@@ -260,15 +293,18 @@ std::optional<Refusal> calendar_problem(const State& state, Instant now, const O
       none,
       {std::max(start_of(offer.first_slot), now), start_of(offer.first_slot + offer.slots)},
       {},
-      device->id};
-  if (find_places(state, now, wanted)) return std::nullopt;
+      device->id,
+      false,
+      offer.start};
+  if (const auto places = find_places(state, now, wanted)) return places->front().slices.front();
   std::string list;
   for (const TimeSpan& span : nearest_windows(state, now, wanted))
     list += (list.empty() ? "" : ", ") + text(span.from) + '/' + text(span.to);
-  return Refusal{.reason = Reason::kConflict,
-                 .rule = "calendar",
-                 .message = text(device->id) + " is booked or in use during that window",
-                 .fix = list.empty() ? "choose another window or device" : "nearest that are free: " + list};
+  return refuse(
+      Refusal{.reason = Reason::kConflict,
+              .rule = "calendar",
+              .message = text(device->id) + " is booked or in use, or offered already, during that window",
+              .fix = list.empty() ? "choose another window or device" : "nearest that are free: " + list});
 }
 
 std::optional<Refusal> resale_sharing_problem(const State& state,
@@ -306,17 +342,12 @@ std::optional<Refusal> append_claim_again(const State& state,
   const TimeSpan span{std::max(contract.start, at), contract.end};
   if (device == nullptr || span.from >= span.to || claim_of(state, contract.id) != nullptr)
     return std::nullopt;
-  WindowsBooked booked{.id = {state.next_claim},
-                       .kind = ClaimKind::kContract,
-                       .owner = contract.buyer,
-                       .tenant = tenant_of(state, contract.buyer),
-                       .name = "bought on the market",
-                       .ask = ask_of(*device, contract.quantity, isolation_of(state, contract.book)),
-                       .zone = "UTC",
-                       .contract = contract.id};
-  booked.trust_group = trust_group(state, booked.tenant);
+  const Instrument& traded = instrument_of(state, contract.book);
+  const std::uint8_t start = piece_under(state, *piece)->start;
+  const Portion portion{*device, contract.quantity, traded.isolation, traded.shape, start};
+  WindowsBooked booked = claim_for(state, {state.next_claim}, contract.buyer, contract.id, portion);
   const WantedEnvironment none;
-  const WindowAsk wanted{booked.ask, booked.trust_group, none, span, {}, device->id, true};
+  const WindowAsk wanted{booked.ask, booked.trust_group, none, span, {}, device->id, true, start};
   auto places = find_places(state, at, wanted);
   if (!places) {
     return Refusal{.reason = Reason::kConflict,

@@ -23,8 +23,9 @@ void listing_changed(State&, PieceId);
 // tenants who agreed to share; everybody else takes whole devices.
 [[nodiscard]] bool may_meet(const State&, const Piece&, const MarketOrder& ask, const MarketOrder& bid);
 
-// Why the calendar, or who shares with whom, does not allow an offer of a device that the platform runs.
-[[nodiscard]] std::optional<Refusal> calendar_problem(const State&, Instant now, const Offer&);
+// Where an offer is on its device, or why the calendar, or who shares with whom, does not allow it. A device
+// that the platform does not run has no calendar.
+[[nodiscard]] Result<Slice, Refusal> place_on_calendar(const State&, Instant now, const Offer&);
 [[nodiscard]] std::optional<Refusal> resale_sharing_problem(const State&,
                                                             const Contract&,
                                                             std::uint32_t quantity);

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "engine/market_claims.hpp"
+#include "engine/trade_rules.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -23,6 +24,9 @@ bool admits(const void* context, const MarketOrder& ask, const MarketOrder& bid)
                        return is_at_or_below(state, bid.party, party);
                      });
   const auto kind = static_cast<wire::WorkloadKind>(bid.workload);
+  if (!may_trade_with(state, bid.party, ask.party, kind) ||
+      !may_trade_with(state, ask.party, bid.party, kind))
+    return false;
   return known && (kinds.empty() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end());
 }
 
@@ -180,7 +184,7 @@ void append_market_due(const State& state, Instant at, Events& events) {
       const MarketOrder* order = state.market.books.order(id);
       if (order == nullptr) continue;
       if (events.size() >= most) return;
-      events.emplace_back(OrderClosed{id, order->party, CloseReason::kExpired});
+      events.emplace_back(OrderClosed{id, order->party, CloseReason::kExpired, order->book});
     }
   }
   // Prices fall only when nothing expires: both would look at the same orders.

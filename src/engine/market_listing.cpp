@@ -112,7 +112,9 @@ Decision decide(const State& state,
                       command.slots,
                       instrument.isolation,
                       instrument.shape};
-    if (auto r = offer_problem(state, envelope.at, offer)) return refuse(*r);
+    const auto place = place_offer(state, envelope.at, offer);
+    if (!place) return refuse(place.error());
+    piece.start = place->start;
     const Certified& device = state.market.certified.at(command.device);
     piece.node = device.node;
     instrument.model = device.model;

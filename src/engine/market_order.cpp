@@ -8,9 +8,11 @@
 #include "engine/decide.hpp"
 #include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
+#include "engine/market_portion.hpp"
 #include "engine/offer.hpp"
 #include "engine/refusals.hpp"
 #include "engine/spend.hpp"
+#include "engine/trade_rules.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -25,10 +27,19 @@ std::string hourly(std::int64_t price) {
   return out + "/h";
 }
 
+// What an order is about; a book that it opens is not there yet.
+const Instrument& traded_by(const State& state, const PlaceOrder& c) {
+  const bool known = c.book != 0 && c.book <= state.market.instruments.size();
+  return known ? state.market.instruments[c.book - 1].instrument : c.instrument;
+}
+
 std::optional<Refusal> shape_problem(const State& state, const PlaceOrder& c, Instant at) {
   if (c.quantity == 0 || c.quantity > kQuantityMost || c.quantity_min > c.quantity)
     return invalid(
         "quantity", "a quantity is above zero, and its minimum not above it", "give for example 0.5");
+  if (!traded_by(state, c).shape.empty() &&
+      (c.quantity % kWholePortion != 0 || c.quantity_min % kWholePortion != 0))
+    return invalid("quantity", "partitions are traded whole", "give a whole number of them");
   if (c.price <= 0 || c.price > kPriceMost)
     return invalid("price", "a price is above zero", "prices go in steps of " + hourly(1));
   if (c.slots == 0 || c.slots_min > c.slots)
@@ -98,7 +109,8 @@ MarketOrder order_of(const State& state, const PlaceOrder& c, const Piece* piece
           .side = c.side,
           .time_in_force = c.time_in_force,
           .restricted =
-              piece != nullptr && (!piece->audience.open() || device_under(state, *piece) != DeviceId{}),
+              (piece != nullptr && (!piece->audience.open() || device_under(state, *piece) != DeviceId{})) ||
+              has_trade_rules(state, c.party),
           .workload = static_cast<std::uint8_t>(c.workload),
           .price = c.price,
           .first_slot = c.first_slot,
@@ -192,8 +204,16 @@ Decision decide(const State& state, const Envelope& envelope, const Actor& actor
   const Piece* piece = command.side == Side::kSell ? market.pieces.find(command.piece.value) : nullptr;
   if (piece != nullptr && device_under(state, *piece) != DeviceId{} && piece->bought == ContractId{}) {
     // What the piece no longer offers may have been booked since.
-    const Offer offer{command.party, piece->device, command.quantity, command.first_slot, command.slots};
-    if (auto r = offer_problem(state, envelope.at, offer)) return refuse(*r);
+    const Instrument& traded = market.instruments[piece->book - 1].instrument;
+    const Offer offer{command.party,
+                      piece->device,
+                      command.quantity,
+                      command.first_slot,
+                      command.slots,
+                      traded.isolation,
+                      traded.shape,
+                      piece->start};
+    if (const auto place = place_offer(state, envelope.at, offer); !place) return refuse(place.error());
   }
   if (command.book != 0) {
     if (auto r = append_order(state, command, piece, envelope.at, events)) return refuse(*r);
@@ -226,6 +246,10 @@ std::optional<Refusal> append_order(
     if (auto r = piece_problem(piece, command)) return r;
   }
   if (auto r = tree_problem(state, command.party, command.side)) return r;
+  if (buys) {
+    const std::string& region = traded_by(state, command).region;
+    if (auto r = region_problem(state, command.party, command.workload, region)) return r;
+  }
   events.emplace_back(OrderPlaced{command.party, order_of(state, command, piece, at)});
   MarketOrder& order = std::get<OrderPlaced>(events.back()).order;
   const auto held = cover_of(state, order);
@@ -244,9 +268,9 @@ std::optional<Refusal> append_order(
   const MarketOrder taker = order;  // Appending may move the event.
   const Money paid = append_fills(state, taker, match, at, events, market.next_contract);
   if (match.met_itself) {
-    events.emplace_back(OrderClosed{taker.id, taker.party, CloseReason::kSelfTrade});
+    events.emplace_back(OrderClosed{taker.id, taker.party, CloseReason::kSelfTrade, taker.book});
   } else if (!rests && !match.complete) {
-    events.emplace_back(OrderClosed{taker.id, taker.party, CloseReason::kNotFilled});
+    events.emplace_back(OrderClosed{taker.id, taker.party, CloseReason::kNotFilled, taker.book});
   }
   if (buys) append_budget_alerts(state, command.party, paid, at, events);
   return std::nullopt;
@@ -323,7 +347,7 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
   if (order == nullptr) return refuse(not_found());
   const Action action = order->side == Side::kBuy ? Action::kSubmitJob : Action::kManageCapacity;
   if (!may(state, actor, action, order->party)) return refuse(not_found());
-  return Events{OrderClosed{order->id, order->party, CloseReason::kCancelled}};
+  return Events{OrderClosed{order->id, order->party, CloseReason::kCancelled, order->book}};
 }
 
 void apply(State& state, const Envelope&, const OrderClosed& event) {

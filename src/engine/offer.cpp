@@ -11,14 +11,20 @@ namespace {
 
 constexpr std::int64_t kWholeDevice = 1000;
 
-// The most that pieces of the device offer at once in any slot of the window.
+bool is_partition(const State& state, const Piece& piece) {
+  return piece.book <= state.market.instruments.size() &&
+         !state.market.instruments[piece.book - 1].instrument.shape.empty();
+}
+
+// The most that pieces of the device offer at once in any slot of the window. Of partitions on a device that
+// the platform runs, the calendar knows.
 std::int64_t offered(const State& state, const Offer& offer) {
   const auto pieces = state.market.pieces_of.find(offer.device);
   if (pieces == state.market.pieces_of.end()) return 0;
   std::vector<std::int64_t> by_slot(offer.slots, 0);
   for (const PieceId id : pieces->second) {
     const Piece* piece = state.market.pieces.find(id.value);
-    if (piece == nullptr) continue;
+    if (piece == nullptr || (state.device(offer.device) != nullptr && is_partition(state, *piece))) continue;
     const std::int64_t first = std::max(piece->first_slot, offer.first_slot);
     const std::int64_t end = std::min(piece->first_slot + piece->slots, offer.first_slot + offer.slots);
     for (std::int64_t slot = first; slot < end; ++slot)
@@ -30,27 +36,30 @@ std::int64_t offered(const State& state, const Offer& offer) {
 
 }  // namespace
 
-std::optional<Refusal> offer_problem(const State& state, Instant now, const Offer& offer) {
+Result<Slice, Refusal> place_offer(const State& state, Instant now, const Offer& offer) {
   const auto found = state.market.certified.find(offer.device);
   if (found == state.market.certified.end() || !is_at_or_below(state, offer.owner, found->second.owner))
-    return not_found();
+    return refuse(not_found());
   if (!found->second.accepted) {
-    return Refusal{.reason = Reason::kPolicy,
-                   .rule = "acceptance",
-                   .message = text(offer.device) + " has not passed its acceptance test",
-                   .fix = "wait for the test, or offer another device"};
+    return refuse(Refusal{.reason = Reason::kPolicy,
+                          .rule = "acceptance",
+                          .message = text(offer.device) + " has not passed its acceptance test",
+                          .fix = "wait for the test, or offer another device"});
   }
+  if (state.device(offer.device) != nullptr && !offer.shape.empty())
+    return place_on_calendar(state, now, offer);
   const std::int64_t taken = offered(state, offer);
-  if (taken + offer.quantity <= kWholeDevice) return calendar_problem(state, now, offer);
-  return Refusal{.reason = Reason::kConflict,
-                 .rule = "calendar",
-                 .message = text(offer.device) + " is offered or sold already during that window",
-                 .fix = taken < kWholeDevice
-                            ? "offer at most " + std::to_string(kWholeDevice - taken) + " thousandths of it"
-                            : "choose another window or device",
-                 .limit = kWholeDevice,
-                 .used = taken,
-                 .asked = offer.quantity};
+  if (taken + offer.quantity <= kWholeDevice) return place_on_calendar(state, now, offer);
+  return refuse(
+      Refusal{.reason = Reason::kConflict,
+              .rule = "calendar",
+              .message = text(offer.device) + " is offered or sold already during that window",
+              .fix = taken < kWholeDevice
+                         ? "offer at most " + std::to_string(kWholeDevice - taken) + " thousandths of it"
+                         : "choose another window or device",
+              .limit = kWholeDevice,
+              .used = taken,
+              .asked = offer.quantity});
 }
 
 }  // namespace tranche::engine

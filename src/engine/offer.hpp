@@ -3,7 +3,9 @@
 // The seam between the exchange and the calendar: may this much of a device be offered in this window?
 #include <cstdint>
 #include <optional>
+#include <string>
 
+#include "base/result.hpp"
 #include "engine/state.hpp"
 #include "wire/refusal.hpp"
 
@@ -16,11 +18,12 @@ struct Offer {
   std::int64_t first_slot = 0;
   std::uint32_t slots = 0;
   Isolation isolation = Isolation::kSoft;
-  std::string shape{};
+  std::string shape{};                  // A partition, of which the quantity is one.
+  std::optional<std::uint8_t> start{};  // Of the partition, where that is settled.
 };
 
-// Why not; nothing: it may. Asks for certification, ownership, that no other piece offers it already, and
-// that the calendar has it free for all of the window.
-[[nodiscard]] std::optional<wire::Refusal> offer_problem(const State&, Instant now, const Offer&);
+// Where on the device, or why not. Asks for certification, ownership, that no other piece offers it already,
+// and that the calendar has it free for all of the window.
+[[nodiscard]] Result<Slice, wire::Refusal> place_offer(const State&, Instant now, const Offer&);
 
 }  // namespace tranche::engine

@@ -156,7 +156,7 @@ Decision decide(const State& state,
   Events events{RecurringListingRemoved{command.id, found->second.owner}};
   for (const std::uint64_t id : found->second.orders)
     if (const MarketOrder* order = state.market.books.order(id))
-      events.emplace_back(OrderClosed{id, order->party, CloseReason::kCancelled});
+      events.emplace_back(OrderClosed{id, order->party, CloseReason::kCancelled, order->book});
   return events;
 }
 

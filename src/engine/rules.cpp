@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engine/decide.hpp"
+#include "engine/trade_rules.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -55,6 +56,8 @@ std::string rule_problem(const Rules& rules, const Rule& rule) {
   if (then.gpu_milli_max.value_or(0) < 0 || then.time_max.value_or(Duration{}) < Duration{}) {
     return "a limit cannot be negative";
   }
+  if ((then.trade_with && then.trade_with->empty()) || (then.buy_regions && then.buy_regions->empty()))
+    return "an empty list allows no trade at all; forbid it by quota: may_buy, may_sell";
   if (then.isolation && then.isolation->empty())
     return "an empty list of isolation classes allows nothing; use deny";
   return {};
@@ -164,6 +167,7 @@ void apply(State& state, const Envelope&, const RulesSet& event) {
   Party& party = state.parties.at(event.party);
   party.rules = event.after;
   party.version = state.sequence;
+  restrict_resting(state, event.party);
 }
 
 }  // namespace tranche::engine

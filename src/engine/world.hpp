@@ -9,6 +9,8 @@
 #include "base/check.hpp"
 #include "engine/engine.hpp"
 #include "engine/schedule.hpp"
+#include "wire/gpu_catalog.hpp"
+#include "wire/partition_geometry.hpp"
 
 namespace tranche::engine {
 
@@ -64,6 +66,27 @@ struct World {
 
   // A machine that has joined, with devices of one model.
   NodeId node(const std::string& name, std::uint32_t devices, const std::string& model = "H100-SXM5-80GB") {
+    return joined(hello(name, devices, model));
+  }
+  // One whose devices can be cut, by the geometry of the catalogue.
+  NodeId partitionable(const std::string& name,
+                       std::uint32_t devices,
+                       const std::string& model = "H100-SXM5-80GB") {
+    wire::Hello said = hello(name, devices, model);
+    for (wire::DeviceFacts& device : said.devices) {
+      device.vram = wire::find_gpu_model(model)->vram;
+      for (const wire::PartitionProfile& one : wire::find_geometry(model)->profiles)
+        device.profiles.push_back({std::string(one.name),
+                                   one.compute_slices,
+                                   one.memory_slices,
+                                   one.starts,
+                                   one.count_max,
+                                   one.memory});
+    }
+    return joined(said);
+  }
+  NodeId joined(const wire::Hello& said) {
+    const std::string& name = said.node;
     TokenHash invitation{};
     invitation[0] = 9;
     TRANCHE_CHECK(
@@ -71,7 +94,7 @@ struct World {
             .has_value());
     TRANCHE_CHECK(run(JoinNode{name, invitation}).has_value());
     const NodeId id = state.index.nodes_by_name.at(name);
-    TRANCHE_CHECK(run(ReportNode{id, hello(name, devices, model)}).has_value());
+    TRANCHE_CHECK(run(ReportNode{id, said}).has_value());
     accept(id);
     return id;
   }

@@ -14,9 +14,9 @@ std::int64_t limit_of(const MarketOrder& taker) {
 }
 
 bool admitted(const Admission& admission, const MarketOrder& taker, const MarketOrder& maker) {
-  const MarketOrder& ask = taker.side == Side::kSell ? taker : maker;
-  if (!ask.restricted || admission.admits == nullptr) return true;
-  return admission.admits(admission.context, ask, taker.side == Side::kSell ? maker : taker);
+  if ((!taker.restricted && !maker.restricted) || admission.admits == nullptr) return true;
+  const bool sells = taker.side == Side::kSell;
+  return admission.admits(admission.context, sells ? taker : maker, sells ? maker : taker);
 }
 
 // A fill smaller than an order's minimum is welcome only when it takes all that is open.
@@ -143,6 +143,10 @@ void OrderBooks::reprice(std::uint64_t id, std::int64_t price) {
 
 void OrderBooks::set_held(std::uint64_t id, Money held) {
   if (MarketOrder* order = orders_.find(id)) order->held = held;
+}
+
+void OrderBooks::restrict(std::uint64_t id) {
+  if (MarketOrder* order = orders_.find(id)) order->restricted = true;
 }
 
 void OrderBooks::drop_empty_lanes() {

@@ -37,7 +37,7 @@ struct MarketOrder {
   PartyId payer{};   // Whose account stands for it.
   Side side = Side::kBuy;
   TimeInForce time_in_force = TimeInForce::kGtc;
-  bool restricted = false;  // Not everybody may take it: ask Admission.
+  bool restricted = false;  // Not everybody may trade with it: ask Admission.
   std::uint8_t workload = 0;
   std::int64_t price = 0;  // Micro-units for a thousandth during a slot.
   std::int64_t first_slot = 0;
@@ -88,7 +88,7 @@ BOOST_DESCRIBE_STRUCT(MarketOrder,
                        decays_from,
                        open_by_slot))
 
-// Whether a bid may take from an ask, for asks that not everybody may take.
+// Whether a bid may take from an ask, where either is not for everybody.
 struct Admission {
   bool (*admits)(const void* context, const MarketOrder& ask, const MarketOrder& bid) = nullptr;
   const void* context = nullptr;
@@ -124,6 +124,7 @@ class OrderBooks {
   void take(std::uint64_t id, std::int64_t first_slot, std::uint32_t slots, std::uint32_t quantity);
   void reprice(std::uint64_t id, std::int64_t price);
   void set_held(std::uint64_t id, Money held);
+  void restrict(std::uint64_t id);  // From now on not everybody may trade with it.
   void drop_empty_lanes();
 
   // Calls visit(order) for the orders of a side that touch a slot, best first, until it returns false. No

@@ -6,11 +6,14 @@
 TRANCHE_WIRE_JSON(tranche::wire::BookList);
 TRANCHE_WIRE_JSON(tranche::wire::DepthView);
 TRANCHE_WIRE_JSON(tranche::wire::FillList);
+TRANCHE_WIRE_JSON(tranche::wire::MarketTrade);
+TRANCHE_WIRE_JSON(tranche::wire::MarketTop);
 TRANCHE_WIRE_JSON(tranche::wire::OrderBody);
 TRANCHE_WIRE_JSON(tranche::wire::QuoteView);
 TRANCHE_WIRE_JSON(tranche::wire::OrderList);
 TRANCHE_WIRE_JSON(tranche::wire::OrderOutcome);
 TRANCHE_WIRE_JSON(tranche::wire::ContractList);
+TRANCHE_WIRE_JSON(tranche::wire::SellerList);
 TRANCHE_WIRE_JSON(tranche::wire::ListingBody);
 TRANCHE_WIRE_JSON(tranche::wire::RecurringListingBody);
 TRANCHE_WIRE_JSON(tranche::wire::RecurringListingView);

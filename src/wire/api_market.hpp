@@ -35,10 +35,12 @@ BOOST_DESCRIBE_STRUCT(InstrumentBody, (), (model, shape, region, isolation, inte
 struct BookView {
   std::uint64_t book = 0;
   InstrumentBody instrument{};
-  Money last{}, day_high{}, day_low{};  // An hour of a device; zero: nothing traded.
+  Money last{}, day_open{}, day_high{}, day_low{};  // An hour of a device or partition; zero: nothing traded.
   std::int64_t day_volume_milli_slots = 0;
 };
-BOOST_DESCRIBE_STRUCT(BookView, (), (book, instrument, last, day_high, day_low, day_volume_milli_slots))
+BOOST_DESCRIBE_STRUCT(BookView,
+                      (),
+                      (book, instrument, last, day_open, day_high, day_low, day_volume_milli_slots))
 struct BookList {
   std::vector<BookView> items{};
 };
@@ -71,6 +73,20 @@ struct FillList {
 };
 BOOST_DESCRIBE_STRUCT(FillList, (), (items))
 
+// What anybody may follow live: trades, and how the day of their book stands after each; and the best prices
+// of a slot whenever an order there comes, goes or falls. Nobody's name is in it.
+struct MarketTrade {
+  FillView fill{};
+  BookView book{};
+};
+BOOST_DESCRIBE_STRUCT(MarketTrade, (), (fill, book))
+struct MarketTop {
+  std::uint64_t book = 0;
+  Instant slot{};
+  DepthLevel bid{}, ask{};  // An hourly price of zero: nobody.
+};
+BOOST_DESCRIBE_STRUCT(MarketTop, (), (book, slot, bid, ask))
+
 struct OrderBody {
   std::string party{};  // Empty: the caller.
   InstrumentBody instrument{};
@@ -101,13 +117,14 @@ struct OrderView {
   std::string id{};
   std::string party{};
   std::uint64_t book = 0;
+  std::string gpus{};  // H100, H100:1g.10gb
   MarketSide side = MarketSide::kBuy;
   Money hourly{};
   std::int64_t milli = 0, milli_open = 0;
   Instant from{}, to{};
   Money held{};
 };
-BOOST_DESCRIBE_STRUCT(OrderView, (), (id, party, book, side, hourly, milli, milli_open, from, to, held))
+BOOST_DESCRIBE_STRUCT(OrderView, (), (id, party, book, gpus, side, hourly, milli, milli_open, from, to, held))
 struct OrderList {
   std::vector<OrderView> items{};
 };
@@ -118,20 +135,54 @@ struct ContractView {
   std::string role{};  // buyer or seller: which the caller is.
   std::string party{};
   std::uint64_t book = 0;
+  std::string gpus{};  // H100, H100:1g.10gb
   std::string state{};
   Money hourly{};
   std::int64_t milli = 0;
   Instant from{}, to{};
   Money value{}, earned{}, fee{}, refunded{}, penalty{}, bond{};
+  std::optional<std::int64_t> seller_delivers{};  // Of all he sold so far, in thousandths; none: nothing yet.
 };
-BOOST_DESCRIBE_STRUCT(
-    ContractView,
-    (),
-    (id, role, party, book, state, hourly, milli, from, to, value, earned, fee, refunded, penalty, bond))
+BOOST_DESCRIBE_STRUCT(ContractView,
+                      (),
+                      (id,
+                       role,
+                       party,
+                       book,
+                       gpus,
+                       state,
+                       hourly,
+                       milli,
+                       from,
+                       to,
+                       value,
+                       earned,
+                       fee,
+                       refunded,
+                       penalty,
+                       bond,
+                       seller_delivers))
 struct ContractList {
   std::vector<ContractView> items{};
 };
 BOOST_DESCRIBE_STRUCT(ContractList, (), (items))
+
+struct SellerView {
+  std::string party{};
+  std::uint32_t contracts = 0, running = 0;  // In all, and of these not settled yet.
+  Money sold{};                              // What buyers paid or have in escrow.
+  Money earned{}, fee{};                     // Of that for time delivered; the fee is a part of it.
+  Money refunded{}, penalty{};
+  Money to_come{};                          // Earned, and paid out when the dispute window is over.
+  std::optional<std::int64_t> delivered{};  // Of all that is over, in thousandths of what was sold.
+};
+BOOST_DESCRIBE_STRUCT(SellerView,
+                      (),
+                      (party, contracts, running, sold, earned, fee, refunded, penalty, to_come, delivered))
+struct SellerList {
+  std::vector<SellerView> items{};
+};
+BOOST_DESCRIBE_STRUCT(SellerList, (), (items))
 
 struct OrderOutcome {  // Answers an order.
   std::string order{};
@@ -144,7 +195,7 @@ BOOST_DESCRIBE_STRUCT(OrderOutcome, (), (order, resting, milli_open, paid, held,
 
 struct ListingBody {
   std::string owner{};     // Empty: the caller.
-  std::string device{};    // gpu_…
+  std::string device{};    // gpu_…; empty: any of the model that is free, on `node` where that is named.
   std::string contract{};  // Or a part of what was bought.
   InstrumentBody instrument{};
   std::int64_t milli = 1000;
@@ -156,6 +207,7 @@ struct ListingBody {
   Duration length_min{};
   std::vector<std::string> to{};  // Parties that may take it; empty: all.
   std::vector<WorkloadKind> kinds{};
+  std::string node{};
 };
 BOOST_DESCRIBE_STRUCT(ListingBody,
                       (),
@@ -171,7 +223,8 @@ BOOST_DESCRIBE_STRUCT(ListingBody,
                        milli_min,
                        length_min,
                        to,
-                       kinds))
+                       kinds,
+                       node))
 
 struct RecurringListingBody {
   ListingBody listing{};  // Its `from` is not used.

@@ -49,9 +49,14 @@ struct Then {
   std::optional<std::int64_t> share_percent_max{};  // Of the node's GPU limit, over all jobs of these kinds.
   std::optional<std::int64_t> priority_max{};
   std::optional<Duration> time_max{};
+  std::optional<std::vector<std::string>> trade_with{};   // On the exchange, with these parties only.
+  std::optional<std::vector<std::string>> buy_regions{};  // Capacity from these only: where data may go.
   bool operator==(const Then&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(Then, (), (deny, isolation, gpu_milli_max, share_percent_max, priority_max, time_max))
+BOOST_DESCRIBE_STRUCT(
+    Then,
+    (),
+    (deny, isolation, gpu_milli_max, share_percent_max, priority_max, time_max, trade_with, buy_regions))
 
 struct Rule {
   std::string name{};
