@@ -85,6 +85,7 @@ TARGETED = {
     "export_focus": ("billing", "unit", lambda t: ("GET", f"/v1/costs/{t.id}/focus", None)),
     "list_invoices": ("billing", "unit", lambda t: ("GET", f"/v1/invoices/{t.id}", None)),
     "show_invoice": ("billing", "unit", lambda t: ("GET", f"/v1/invoices/{t.id}/current", None)),
+    "show_credit_note": ("nobody", "root", lambda t: ("GET", "/v1/invoices/ten_00ZZZZ/2026-01/credits/1", None)),
     "credit_invoice": ("platform", "unit", lambda t: ("POST", f"/v1/invoices/{t.id}/2026-01/credits", {
         "amount": "1", "reason": "canary"})),
     "set_market_rules": ("platform", "root", lambda t: ("PUT", "/v1/market/rules", {})),

@@ -294,6 +294,13 @@ def an_issued_invoice_is_corrected_by_a_credit_note():
         if shutil.which("pdftotext"):
             page = subprocess.run(["pdftotext", "-layout", file, "-"], text=True, capture_output=True, check=True).stdout
             assert before["id"] + "-C2" in page and "Due" in page, page
+            tranche(buyer, "invoice", "pdf", "buyer", month, "--note", "1", "-f", str(file))
+            page = subprocess.run(["pdftotext", "-layout", file, "-"], text=True, capture_output=True, check=True).stdout
+            assert "Credit note" in page and before["id"] + "-C1" in page and "1.00" in page and "late" in page, page
+        assert buyer.get(f"/v1/invoices/buyer/{month}/credits/2").json == line.json
+        assert buyer.get(f"/v1/invoices/buyer/{month}/credits/3").status == 404
+        note_row = list(csv.DictReader(tranche(buyer, "invoice", "csv", "buyer", month, "--note", "2").splitlines()))
+        assert note_row[0]["note"].endswith("-C2") and micros(note_row[0]["amount"]) == -500_000, note_row
         entries = operator.get("/v1/audit?limit=20").json["items"]
         assert sum(event["type"] == "invoice_credited" for entry in entries for event in entry["events"]) == 2, entries
     return None

@@ -137,23 +137,59 @@ void write_notes(Paper& paper, const wire::InvoiceView& bill) {
   paper.down(28);
 }
 
+void write_head(Paper& paper, const std::string& what, const std::string& id) {
+  paper.title(what + " " + id);
+  paper.left(what, 22, true);
+  paper.right(id, 11);
+  paper.down(34);
+}
+
+void write_fact(Paper& paper, const std::string& name, const std::string& value, bool strong = false) {
+  paper.left(name);
+  paper.left(value, 10, strong, kLeft + 80);
+  paper.down();
+}
+
+std::string period_of(const wire::InvoiceView& bill) {
+  return day_of(bill.from) + " to " + day_of(bill.to) + ", " + bill.time_zone + " calendar";
+}
+
 }  // namespace
+
+std::string credit_note_pdf(const wire::InvoiceView& bill, const wire::CreditNoteView& note) {
+  Paper paper;
+  write_head(paper, "Credit note", note.id);
+  write_fact(paper, "Customer", bill.party, true);
+  write_fact(paper, "Corrects", "invoice " + bill.id);
+  write_fact(paper, "Period", period_of(bill));
+  write_fact(paper, "Issued", day_of(note.at));
+  paper.down(34 - kLineHeight);
+  paper.left("Description", 10, true);
+  paper.right("Amount", 10, true);
+  paper.down();
+  paper.rule();
+  paper.left(note.line > 0 ? "Line " + std::to_string(note.line) + ": " + note.description
+                           : "The invoice as a whole");
+  paper.right(amount_text({-note.amount.micros}, bill.currency));
+  paper.down(kLineHeight - 4);
+  paper.left(note.reason, 8);
+  paper.down();
+  paper.rule();
+  paper.left("Credited", 12, true);
+  paper.right(amount_text(note.amount, bill.currency), 12, true);
+  paper.down(28);
+  paper.left("The invoice stays as it was issued; of its " + amount_text(bill.total, bill.currency) + ", " +
+                 amount_text(bill.due, bill.currency) + " is due after all credit notes.",
+             8);
+  return paper.bytes();
+}
 
 std::string invoice_pdf(const wire::InvoiceView& bill) {
   Paper paper;
-  paper.title("Invoice " + bill.id);
-  paper.left(bill.final ? "Invoice" : "Invoice so far", 22, true);
-  paper.right(bill.id, 11);
-  paper.down(34);
-  paper.left("Customer");
-  paper.left(bill.party, 10, true, kLeft + 80);
-  paper.down();
-  paper.left("Period");
-  paper.left(day_of(bill.from) + " to " + day_of(bill.to) + ", " + bill.time_zone + " calendar",
-             10,
-             false,
-             kLeft + 80);
-  paper.down(34);
+  write_head(paper, bill.final ? "Invoice" : "Invoice so far", bill.id);
+  write_fact(paper, "Customer", bill.party, true);
+  write_fact(paper, "Period", period_of(bill));
+  paper.down(34 - kLineHeight);
   paper.left("Description", 10, true);
   paper.right("Amount", 10, true);
   paper.down();

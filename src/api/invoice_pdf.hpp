@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// An invoice for people: A4, one page for small customers.
+// Invoices and credit notes for people: A4, one page for small customers.
 #include <string>
 
 #include "wire/api_money.hpp"
@@ -9,5 +9,7 @@ namespace tranche::api {
 
 // Throws std::runtime_error when no document could be made.
 [[nodiscard]] std::string invoice_pdf(const wire::InvoiceView& bill);
+// One of its credit notes, as a document of its own.
+[[nodiscard]] std::string credit_note_pdf(const wire::InvoiceView& bill, const wire::CreditNoteView& note);
 
 }  // namespace tranche::api

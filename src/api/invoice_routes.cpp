@@ -56,26 +56,63 @@ std::string invoice_csv(const wire::InvoiceView& bill) {
   return out;
 }
 
-void show_invoice(Api& api, Call call) {
-  const std::string name = call.parameters.front();
-  const std::string month = call.parameters.back();
+std::string note_csv(const wire::CreditNoteView& note) {
+  return "note,invoice,line,description,reason,amount,currency\n" + note.id + ',' + note.invoice + ',' +
+         std::to_string(note.line) + ',' + quoted(note.description) + ',' + quoted(note.reason) + ',' +
+         text(Money{-note.amount.micros}) + ',' + note.currency + '\n';
+}
+
+// Which month, and in which form. Nothing: the caller was told what is wrong with that.
+struct Asked {
+  std::string party{};
+  Instant month{};  // Zero: the one that runs.
+  std::string format{};
+};
+std::optional<Asked> asked(Call& call) {
+  const std::string& month = call.parameters[1];
   const auto start = month == "current" ? std::optional(Instant{}) : parse_instant(month + "-01T00:00:00Z");
-  const std::string format(call.query_value("format"));
-  if (!start || (!format.empty() && format != "json" && format != "csv" && format != "pdf")) {
-    return call.reply.send(problem(
-        wire::Problem{
-            "month", "must be a month, and the format json, csv or pdf", "for example 2026-11, or current"},
-        call.envelope.request_id));
-  }
-  api.view(std::move(call), [name, start = *start, format](const State& state, const Actor& actor) -> Shown {
-    const PartyId party = engine::find_path(state, name);
-    if (auto refusal = engine::check_access(state, actor, Action::kViewBilling, party))
-      return refuse(*refusal);
-    const Instant first = start == Instant{} ? engine::month_of(state.now) : start;
-    const Period period = month_in_zone(first, state.party(party)->time_zone);
-    const wire::InvoiceView bill = engine::invoice(state, party, period.from, period.to);
-    if (format == "pdf") return document("application/pdf", invoice_pdf(bill));
-    return format == "csv" ? document("text/csv; charset=utf-8", invoice_csv(bill)) : json(bill);
+  std::string format(call.query_value("format"));
+  if (start && (format.empty() || format == "json" || format == "csv" || format == "pdf"))
+    return Asked{call.parameters[0], *start, std::move(format)};
+  call.reply.send(problem(
+      wire::Problem{
+          "month", "must be a month, and the format json, csv or pdf", "for example 2026-11, or current"},
+      call.envelope.request_id));
+  return std::nullopt;
+}
+
+Result<wire::InvoiceView, wire::Refusal> bill_of(const State& state, const Actor& actor, const Asked& asked) {
+  const PartyId party = engine::find_path(state, asked.party);
+  if (auto refusal = engine::check_access(state, actor, Action::kViewBilling, party)) return refuse(*refusal);
+  const Instant first = asked.month == Instant{} ? engine::month_of(state.now) : asked.month;
+  const Period period = month_in_zone(first, state.party(party)->time_zone);
+  return engine::invoice(state, party, period.from, period.to);
+}
+
+void show_invoice(Api& api, Call call) {
+  const auto wanted = asked(call);
+  if (!wanted) return;
+  api.view(std::move(call), [wanted = *wanted](const State& state, const Actor& actor) -> Shown {
+    const auto bill = bill_of(state, actor, wanted);
+    if (!bill) return refuse(bill.error());
+    if (wanted.format == "pdf") return document("application/pdf", invoice_pdf(*bill));
+    return wanted.format == "csv" ? document("text/csv; charset=utf-8", invoice_csv(*bill)) : json(*bill);
+  });
+}
+
+void show_credit_note(Api& api, Call call) {
+  const auto wanted = asked(call);
+  if (!wanted) return;
+  const std::string number = call.parameters[2];
+  api.view(std::move(call), [wanted = *wanted, number](const State& state, const Actor& actor) -> Shown {
+    const auto bill = bill_of(state, actor, wanted);
+    if (!bill) return refuse(bill.error());
+    for (const wire::CreditNoteView& note : bill->credit_notes) {
+      if (note.id != bill->id + "-C" + number) continue;
+      if (wanted.format == "pdf") return document("application/pdf", credit_note_pdf(*bill, note));
+      return wanted.format == "csv" ? document("text/csv; charset=utf-8", note_csv(note)) : json(note);
+    }
+    return refuse(engine::not_found());
   });
 }
 
@@ -137,6 +174,14 @@ std::vector<Route> invoice_routes() {
        .gives = body<wire::InvoiceView>(),
        .query = {"format"},
        .handle = show_invoice},
+      {.method = "GET",
+       .path = "/v1/invoices/{party}/{month}/credits/{number}",
+       .id = "show_credit_note",
+       .tag = "money",
+       .summary = "One credit note of an invoice, as a document of its own",
+       .gives = body<wire::CreditNoteView>(),
+       .query = {"format"},
+       .handle = show_credit_note},
       {.method = "POST",
        .path = "/v1/invoices/{party}/{month}/credits",
        .id = "credit_invoice",

@@ -15,11 +15,13 @@ namespace {
 
 struct InvoiceOptions {
   std::string party{}, month = "current", file{};
+  std::uint32_t note = 0;  // One of its credit notes instead.
 };
 
 std::string invoice_path(Session& session, const InvoiceOptions& options) {
   const std::string party = session.party_or_default(options.party, "the party");
-  return "/v1/invoices/" + path_segment(party) + "/" + path_segment(options.month);
+  const std::string invoice = "/v1/invoices/" + path_segment(party) + "/" + path_segment(options.month);
+  return options.note == 0 ? invoice : invoice + "/credits/" + std::to_string(options.note);
 }
 
 void add_invoice_words(const Command& command, InvoiceOptions& options) {
@@ -88,9 +90,12 @@ void add_invoice_document(const Command& group,
                           const std::string& format,
                           const char* about) {
   const auto options = std::make_shared<InvoiceOptions>();
-  const std::string example = "tranche invoice " + format + " acme 2026-11 -f acme-2026-11." + format;
+  const std::string example = "tranche invoice " + format + " acme 2026-11 -f acme-2026-11." + format +
+                              "\ntranche invoice " + format + " acme 2026-11 --note 1 -f acme-2026-11-C1." +
+                              format;
   const Command& command = add_command(group, {format, about, example});
   add_invoice_words(command, *options);
+  command.add_option("--note", options->note, "Its credit note of this number instead").type_name("NUMBER");
   command.add_option("-f,--file", options->file, "Write it here; else to stdout").type_name("FILE");
   command.callback([options, format, &program] {
     Session& session = program.session();
