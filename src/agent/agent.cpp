@@ -81,6 +81,9 @@ Agent::~Agent() {
   orders_.reset();  // Before the bell that it rings.
   link_->close("");
   chores_.reset();
+  try {
+    volumes_->close_others(volumes_in_use());
+  } catch (const std::exception& problem) { options_.log(problem.what()); }
 }
 
 void Agent::discover() {

@@ -52,7 +52,7 @@ Result<void, std::string> apply_image(SandboxPlan& plan,
   const fs::path root(image.rootfs);
   plan.rootfs = image.rootfs;
   if (fs::is_directory(root / "etc")) {
-    std::erase_if(plan.binds, [](const Bind& bind) { return bind.target == "/etc"; });
+    for (const Bind& ours : home.binds()) std::erase(plan.binds, ours);
     const bool guarded = std::any_of(
         plan.binds.begin(), plan.binds.end(), [](const Bind& bind) { return bind.target == "/run/tranche"; });
     if (guarded) plan.binds.push_back({home.opencl_drivers(), "/etc/OpenCL/vendors", BindKind::kReadOnly});

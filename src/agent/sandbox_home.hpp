@@ -12,7 +12,8 @@ namespace tranche::agent {
 
 class SandboxHome {
  public:
-  // Builds folder/etc and folder/run anew. `guard_library` may be empty: then no device can be shown.
+  // Builds etc and run below the folder, unless the same were built before. `guard_library` may be empty:
+  // then no device can be shown.
   SandboxHome(const std::filesystem::path& folder, const std::filesystem::path& guard_library);
 
   [[nodiscard]] std::vector<Bind> binds() const;
