@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real server and a real agent: jobs run in the sandbox, and nothing is lost whoever is killed, and when."""
 import json
+import os
 import shutil
 import signal
 import socket
@@ -20,6 +21,7 @@ def free_port():
 
 class Agent:
     """`tranche agent` with a folder of its own; may be killed and started again."""
+    prefix = ()  # Where it runs, if not here.
 
     def __init__(self, site, name):
         self.site, self.name, self.process = site, name, None
@@ -33,7 +35,8 @@ class Agent:
         if not (self.data / "node.pem").exists():
             words += ["--token", self.invite["token"], "--ca-pin", self.invite["ca_pin"]]
         self.log = open(self.site.platform.folder / f"agent-{self.name}.log", "ab")
-        self.process = subprocess.Popen([*words, *more], stdout=self.log, stderr=self.log)
+        self.process = subprocess.Popen([*self.prefix, *words, *more], stdout=self.log, stderr=self.log,
+                                        env={**os.environ, **self.site.agent_environment})
         return self
 
     def log_text(self):
@@ -56,10 +59,14 @@ class Agent:
 class Site:
     """One server with short leases, its agents, one tenant with a user."""
 
-    def __init__(self, lease="30s"):
+    def __init__(self, lease="30s", devices=True):
         self.platform = Platform(arguments=["--agents", f"127.0.0.1:{free_port()}", "--heartbeat", "300ms",
                                             "--lease", lease, "--lease-grace", "1s"])
         self.agents = []
+        # Without devices: the machine's own are not found, and not tested before their first use.
+        nothing = self.platform.folder / "no-drivers"
+        nothing.mkdir()
+        self.agent_environment = {} if devices else {"OCL_ICD_VENDORS": str(nothing)}
 
     def __enter__(self):
         self.platform.start()
@@ -116,7 +123,7 @@ class Site:
 
 def a_job_runs_and_its_end_is_told():
     """Output, exit code, signal and message of a job come back as they were."""
-    with Site() as site:
+    with Site(devices=False) as site:
         site.agent()
         good = site.submit("echo hello from $TRANCHE_JOB; echo trouble >&2")
         bad = site.submit("exit 7")
@@ -132,7 +139,7 @@ def a_job_runs_and_its_end_is_told():
 
 def invitations_work_once_and_only_for_us():
     """A used, unknown or foreign invitation, and a wrong pin, bring nobody in."""
-    with Site() as site:
+    with Site(devices=False) as site:
         agent = site.agent("first")
         agent.stop()
         shutil.rmtree(agent.data)
@@ -148,7 +155,7 @@ def invitations_work_once_and_only_for_us():
 
 def a_stop_reaches_the_process():
     """A running job is stopped in its own way, and a time limit ends what does not end by itself."""
-    with Site() as site:
+    with Site(devices=False) as site:
         site.agent()
         polite = site.submit("trap 'echo saved; exit 0' USR1 TERM; echo ready; while :; do sleep 0.05; done")
         site.until(lambda: "ready" in site.logs(polite), lambda: json.dumps(site.job(polite)))
@@ -162,7 +169,7 @@ def a_stop_reaches_the_process():
 
 def whoever_dies_the_work_goes_on():
     """The agent is killed and comes back: the job it ran is adopted. The server is killed: it learns the end."""
-    with Site() as site:
+    with Site(devices=False) as site:
         agent = site.agent()
         job = site.submit("echo started; n=0; while [ $n -lt 100 ]; do sleep 0.05; n=$((n+1)); done; echo finished")
         site.until(lambda: "started" in site.logs(job))
@@ -177,12 +184,13 @@ def whoever_dies_the_work_goes_on():
 
 
 def a_new_agent_adopts_every_job():
-    """Twenty jobs run while the agent is killed and replaced: each goes on in the same process, and misses nothing."""
-    with Site() as site:
+    """Twenty jobs run while the agent is killed and replaced: each goes on in the same process, and misses nothing, neither
+    of its words nor of its files."""
+    with Site(devices=False) as site:
         agent = site.agent()
         count = 20
         run = ("echo begin $$; n=0; while [ $n -lt 100 ]; do n=$((n+1)); echo line $n; "
-               "sleep 0.1; done; echo end $$")
+               "sleep 0.1; done; cat /etc/passwd > /dev/null && echo end $$")
         jobs = [site.submit(run, resources={"cpus": "0.1"}) for _ in range(count)]
         for job in jobs:
             site.until(lambda job=job: "line 3\n" in site.logs(job), lambda job=job: json.dumps(site.job(job)))
@@ -202,7 +210,7 @@ def a_new_agent_adopts_every_job():
 
 def a_silent_node_is_lost_and_its_job_runs_elsewhere():
     """A stopped agent keeps nothing for ever: after its lease the job starts on another node, once."""
-    with Site(lease="2s") as site:
+    with Site(lease="2s", devices=False) as site:
         first = site.agent("one")
         job = site.submit("echo attempt $TRANCHE_ATTEMPT; [ $TRANCHE_ATTEMPT -gt 1 ] || sleep 60", retry={"attempts": 0})
         site.until_state(job, "running")
@@ -237,7 +245,7 @@ def real_devices_are_shared_within_their_limits():
 
 def simulated_nodes_say_so_everywhere():
     """A simulated job executes nothing, lasts as long as it declares, and is marked wherever it appears."""
-    with Site() as site:
+    with Site(devices=False) as site:
         script = site.platform.folder / "fleet.yaml"
         script.write_text("devices:\n  - model: H100-SXM5-80GB\n    count: 8\n")
         site.agent("sim-a", "--simulated", script)
@@ -255,7 +263,7 @@ def simulated_nodes_say_so_everywhere():
 
 def granted_partitions_fit_the_device():
     """What the scheduler grants, the device can be cut into: its own table refuses what is not legal, or overlaps."""
-    with Site() as site:
+    with Site(devices=False) as site:
         script = site.platform.folder / "fleet.yaml"
         script.write_text("devices:\n  - {model: A100-80GB, mode: partitioned, partitions: [3g.40gb@4]}\n")  # Left over.
         site.agent("sim-a", "--simulated", script)

@@ -29,7 +29,7 @@ def never_two_at_once(site, job, attempts):
 
 def repeated_and_swapped_messages_change_nothing():
     """A link that repeats a third of all messages and swaps others: every job runs once, and its words come whole."""
-    with Site() as site:
+    with Site(devices=False) as site:
         agent = site.agent()
         agent.stop()
         platform, port = site.platform, int(agent.invite["address"].rsplit(":", 1)[1])
@@ -56,7 +56,7 @@ def repeated_and_swapped_messages_change_nothing():
 
 def a_stopped_agent_is_fenced():
     """An agent that hears nothing for longer than its lease finds its job ended, and its late report is refused."""
-    with Site(lease="2s") as site:
+    with Site(lease="2s", devices=False) as site:
         agents = {name: site.agent(name) for name in ("one", "two")}
         for _ in range(10 if LONG else 1):
             job = site.submit(TICKS)
@@ -74,7 +74,7 @@ def a_stopped_agent_is_fenced():
 
 def whoever_is_killed_in_whatever_order():
     """Agent, server and job are killed in every order: each job ends once, and no process is left over."""
-    with Site() as site:
+    with Site(devices=False) as site:
         agent = site.agent()
         for number, order in enumerate(itertools.permutations(("agent", "server", "job"))):
             mark = f"{31000 + number}.{os.getpid()}"

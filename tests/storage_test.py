@@ -38,7 +38,7 @@ def project(site):
 
 def a_working_directory_travels_with_its_job():
     """What is in the folder is what the job starts in; sent once, and refused when it is not there."""
-    with Site() as site:
+    with Site(devices=False) as site:
         site.agent()
         folder = project(site)
         words = ["run", "--workdir", folder, "--wait=5m", "-o", "json", "--", "sh", "-c", "./run.sh; echo x > new; id -u"]
@@ -61,7 +61,7 @@ def a_working_directory_travels_with_its_job():
 
 def nobody_gets_anothers_working_directory():
     """The digest of another tenant's folder opens nothing, and neither does a node without the lease."""
-    with Site() as site:
+    with Site(devices=False) as site:
         site.agent()
         folder = project(site)
         _, out, _ = cli(site, "run", "--workdir", folder, "--wait=5m", "-o", "json", "--", "true")
@@ -83,7 +83,7 @@ def nobody_gets_anothers_working_directory():
 
 def setup_and_secrets_are_kept_apart_from_the_run():
     """The setup step sees the folder, its failure is its own, and a secret is in no log, journal or answer."""
-    with Site() as site:
+    with Site(devices=False) as site:
         site.agent()
         secret = "hush-" + "7f3a" * 4
         job = site.submit("cat made; test \"$KEY\" = \"" + secret[:5] + "\"${REST} && echo known",
@@ -102,7 +102,7 @@ def setup_and_secrets_are_kept_apart_from_the_run():
 
 def a_volume_outlives_jobs_and_stays_its_owners():
     """What one job writes the next one reads; another tenant finds nothing under any name; a wipe has a receipt."""
-    with Site() as site:
+    with Site(devices=False) as site:
         agent = site.agent()
         site.operator.post("/v1/tenants", {"name": "blue"})
         _, token = make_user(site.operator, "blue", "bob", ["member"])
@@ -143,7 +143,7 @@ def a_volume_outlives_jobs_and_stays_its_owners():
 
 def a_volume_holds_no_more_than_its_size():
     """A job that fills a volume past its size is ended for it; a neighbour's volume is untouched."""
-    with Site() as site:
+    with Site(devices=False) as site:
         site.agent()
         assert site.ana.post("/v1/volumes", {"name": "small", "size": 2_000_000}).status == 201
         job = site.submit("dd if=/dev/zero of=/v/a bs=100000 count=15 2>/dev/null; "
@@ -172,7 +172,7 @@ def a_volume_cannot_be_read_on_the_disk():
     if not ENCRYPTS:
         return "[skipped] needs root, gocryptfs and fuse"
     for encryption in ("on", "off"):
-        with Site() as site:
+        with Site(devices=False) as site:
             agent = site.agent("here", "--volume-encryption", encryption)
             assert site.ana.post("/v1/volumes", {"name": "v", "size": 50_000_000}).status == 201
             job = site.submit("echo canary-of-contents > /v/canary-of-names; env; cat /proc/self/mountinfo; sleep 600",
@@ -209,7 +209,7 @@ def a_volume_cannot_be_read_on_the_disk():
 
 def a_volume_covers_nothing_of_the_platforms():
     """No path of a job's choice hides the guard, the accounts or the devices."""
-    with Site() as site:
+    with Site(devices=False) as site:
         site.agent()
         assert site.ana.post("/v1/volumes", {"name": "v", "size": 1_000_000}).status == 201
         for path in ("/etc", "/etc/OpenCL", "/run/tranche", "/dev", "/usr/lib", "/", "/work", "/a/../etc"):
