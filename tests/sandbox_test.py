@@ -15,7 +15,7 @@ import threading
 import time
 
 root = pathlib.Path(__file__).resolve().parent.parent
-build = pathlib.Path(os.environ.get("TRANCHE_BUILD_DIR", root / "build/dev"))
+build = pathlib.Path(os.environ.get("TRANCHE_BUILD_DIR", root / "build/dev")).resolve()
 scratch = tempfile.TemporaryDirectory(prefix="tranche-sandbox-")
 folder = pathlib.Path(scratch.name)
 passed = failed = controls = 0
@@ -43,9 +43,29 @@ PRELUDE = textwrap.dedent("""
     """)
 
 
-def sandbox(command, *options, timeout=120):
-    return subprocess.run([build / "tranche", "agent-sandbox", "--data", folder / "data", *options, command],
-                          text=True, errors="replace", timeout=timeout, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+class Own:
+    """Whose sandbox is tried: that of whoever runs the test."""
+    data, words = folder / "data", [build / "tranche"]
+
+
+class Ordinary:
+    """An agent that is not root, whose sandbox bubblewrap makes."""
+    user, place = 65534, folder / "ordinary"
+    data, words = place / "data", ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups", "env", "-i",
+                                   "PATH=/usr/bin:/bin", place / "tranche"]
+
+    @classmethod
+    def prepare(cls):
+        folder.chmod(0o711)
+        cls.place.mkdir()
+        for program in ("tranche", "libtranche-guard.so"):
+            shutil.copy(build / program, cls.place)  # Whose folder may be closed to others.
+        os.chown(cls.place, cls.user, cls.user)
+
+
+def sandbox(command, *options, timeout=120, of=Own):
+    return subprocess.run([*of.words, "agent-sandbox", "--data", of.data, *options, command], text=True, errors="replace",
+                          timeout=timeout, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=of.data.parent)
 
 
 def check(claim, holds, detail=""):
@@ -178,19 +198,19 @@ def results(text, names):
     return found
 
 
-def run_probes():
+def run_probes(of=Own):
     global controls
     listener = socket.create_server(("127.0.0.1", 0))
     named = socket.socket(socket.AF_UNIX)
     name = f"tranche-probe-{os.getpid()}"
     named.bind("\0" + name)
     named.listen()
-    (folder / "data").mkdir(exist_ok=True)
     values = {"PROBE_PORT": str(listener.getsockname()[1]), "PROBE_NAME": name, "PROBE_PID": str(os.getpid()),
-              "PROBE_DATA": str(folder / "data")}
+              "PROBE_DATA": str(of.data)}
     names = list(PROBES)
-    sandbox("true")  # Makes the folders that one of the probes looks for.
-    if os.geteuid() == 0:
+    end = sandbox("true", of=of)  # Makes the folders that one of the probes looks for.
+    check(f"a sandbox can be had: {of.__name__}", end.returncode == 0, end.stderr)
+    if os.geteuid() == 0 and of is Own:
         outside_names = [n for n in names if PROBES[n][1]]
         outside = subprocess.run([sys.executable, "-c", probe_program(outside_names)], env={**os.environ, **values},
                                  text=True, stdout=subprocess.PIPE, timeout=120, cwd=folder)
@@ -199,20 +219,27 @@ def run_probes():
             controls += 1
             check(f"outside, the probe can succeed: {probe}", got.get(probe) == 77, got.get(probe))
     options = [word for key, value in values.items() for word in ("--env", f"{key}={value}")]
-    inside = sandbox("exec python3 - <<'PROBES'\n" + probe_program(names) + "\nPROBES", *options)
+    inside = sandbox("exec python3 - <<'PROBES'\n" + probe_program(names) + "\nPROBES", *options, of=of)
     got = results(inside.stdout, names)
     check("every probe ran inside", len(got) == len(names), inside.stderr[-500:])
     for probe in names:
         # 78: refused. A negative code: the kernel ended the process that tried.
-        check(f"refused inside: {probe}", got.get(probe) is not None and got[probe] != 77, got.get(probe))
+        check(f"refused inside ({of.__name__}): {probe}", got.get(probe) is not None and got[probe] != 77, got.get(probe))
 
 
-def run_limits():
+def run_group_limits():
+    """Those that need rights to control groups."""
     end = sandbox("python3 -c 'x = bytearray(600 << 20)'; echo survived $?", "--memory", "96MiB")
     check("memory: the kernel ended it, and the reason is named", "more memory than granted" in end.stderr or
           "survived 137" in end.stdout or "MemoryError" in end.stderr, end.stderr + end.stdout)
     end = sandbox("i=0; while [ $i -lt 64 ]; do sleep 60 & i=$((i+1)); done; echo all started", "--processes", "24")
     check("processes: a fork bomb meets its limit", "all started" not in end.stdout, end.stdout)
+
+
+def run_limits(of=Own):
+    def sandbox(*words):  # pylint: disable=redefined-outer-name
+        return globals()["sandbox"](*words, of=of)
+
     end = sandbox("i=0; while :; do head -c 1048576 /dev/zero > f$i; i=$((i+1)); done", "--disk", "20MiB")
     check("disk: the quota ends it, and says so", "more scratch was used" in end.stderr, end.stderr[-400:])
     end = sandbox("i=0; while :; do : > f$i; i=$((i+1)); done", "--files", "500")
@@ -236,7 +263,7 @@ def run_limits():
           "could not be set up" not in end.stderr, end.stderr)
     end = sandbox("ln -s /etc/passwd link; mkdir -p a/b; chmod 000 a; ls -la /work")
     check("wipe: links and closed folders are removed too", "scratch wiped: yes" in end.stderr, end.stderr)
-    check("wipe: nothing of any lease is left", list((folder / "data/leases").iterdir()) == [])
+    check("wipe: nothing of any lease is left", list((of.data / "leases").iterdir()) == [])
     check("wipe: the link's target on the node is unharmed", pathlib.Path("/etc/passwd").stat().st_size > 0)
 
 
@@ -412,7 +439,14 @@ def two_tenants(private, try_it):
 
 
 run_probes()
+run_group_limits()
 run_limits()
+if os.geteuid() == 0 and shutil.which("bwrap"):
+    Ordinary.prepare()
+    run_probes(Ordinary)
+    run_limits(Ordinary)
+else:
+    print("skipped: the sandbox of an ordinary user needs root, to become one, and bubblewrap")
 run_networks()
 print(f"{len(PROBES)} probes, {controls} of them shown to succeed outside")
 print(f"{passed} passed, {failed} failed")
