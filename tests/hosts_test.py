@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Server and nodes as hosts of their own: each in a network namespace, joined by wires that are cut in one direction or in
+both. Whatever is cut: one lease at a time, one result, nothing left over."""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from node_test import Agent, Site, free_port
+from partition_test import TICKS, never_two_at_once, ticks
+from tranche_platform import LONG, main
+
+SERVER = "10.213.0.1"
+
+
+def run(*words, given=None):
+    subprocess.run([str(word) for word in words], check=True, input=given, text=True, stdout=subprocess.DEVNULL)
+
+
+class Host:
+    """A network of its own with one wire to the server's. Packets to other hosts go through the server's."""
+
+    def __init__(self, name, number):
+        self.name, self.wire, self.address = name, f"to-{name}", f"10.213.{number}.2"
+        self.holder = subprocess.Popen(["unshare", "-n", "sh", "-c", "echo up; exec sleep infinity"], stdout=subprocess.PIPE)
+        self.holder.stdout.readline()
+        run("ip", "link", "add", self.wire, "type", "veth", "peer", "name", "eth0", "netns", self.holder.pid)
+        run("ip", "addr", "add", f"10.213.{number}.1/24", "dev", self.wire)
+        run("ip", "link", "set", self.wire, "up")
+        self.inside("ip", "link", "set", "lo", "up")
+        self.inside("ip", "addr", "add", f"{self.address}/24", "dev", "eth0")
+        self.inside("ip", "link", "set", "eth0", "up")
+        self.inside("ip", "route", "add", "default", "via", f"10.213.{number}.1")
+
+    def prefix(self):
+        return ["nsenter", "-t", str(self.holder.pid), "-n", "--"]
+
+    def inside(self, *words):
+        run(*self.prefix(), *words)
+
+    def close(self):
+        self.holder.kill()
+        self.holder.wait()
+
+
+class HostAgent(Agent):
+    """An agent that runs on a host, and not beside the server."""
+
+    def __init__(self, site, host):
+        super().__init__(site, host.name)
+        self.prefix = host.prefix()
+
+
+class Hosts(Site):
+    """The test process is on the server's host."""
+
+    def __init__(self, *names, lease="2s"):
+        super().__init__(lease, devices=False)
+        self.platform.arguments[1] = f"{SERVER}:{free_port()}"
+        self.hosts = {name: Host(name, number + 1) for number, name in enumerate(names)}
+
+    def __enter__(self):
+        super().__enter__()
+        for host in self.hosts.values():
+            agent = HostAgent(self, host)
+            self.agents.append(agent)
+            agent.start("--drain-on-exit")
+        for agent in self.agents:
+            self.until(lambda agent=agent: self.node(agent.name)["connected"] and self.node(agent.name)["state"] == "ready",
+                       agent.log_text)
+        return self
+
+    def __exit__(self, *unused):
+        self.heal()
+        super().__exit__(*unused)
+        for host in self.hosts.values():
+            host.close()
+            subprocess.run(["ip", "link", "del", host.wire], stderr=subprocess.DEVNULL, check=False)
+
+    def cut(self, name, direction):
+        """What comes from the host, what goes to it, or both, is lost without a word."""
+        wire = self.hosts[name].wire
+        rules = [f'{hook} {way} "{wire}" drop' for hook, way in (("input", "iifname"), ("output", "oifname"))
+                 if direction == "both" or direction == {"input": "from", "output": "to"}[hook]]
+        chains = "".join(f"chain {rule.split()[0]} {{ type filter hook {rule.split()[0]} priority 0; "
+                         f"{rule.split(' ', 1)[1]}; }}\n" for rule in rules)
+        run("nft", "-f", "-", given=f"table inet cuts {{\n{chains}}}\n")
+
+    def heal(self):
+        subprocess.run(["nft", "delete", "table", "inet", "cuts"], stderr=subprocess.DEVNULL, check=False)
+
+
+def a_host_that_is_cut_off_loses_its_job_once():
+    """Cut from the server, to it, and both: the job goes on elsewhere after the lease, never twice at once."""
+    with Hosts("one", "two") as site:
+        for direction in ("from", "to", "both") * (5 if LONG else 1):
+            job = site.submit(TICKS)
+            site.until(lambda: ticks(site, job, 1))
+            here = site.job(job)["job"]["node"]
+            site.cut(here, direction)
+            site.until(lambda: site.job(job)["attempts"] == 2 and ticks(site, job, 2))
+            assert site.job(job)["job"]["node"] != here, site.job(job)
+            site.heal()
+            site.until(lambda: site.node(here)["connected"] and site.node(here)["state"] == "ready",
+                       lambda: "".join(agent.log_text() for agent in site.agents))
+            assert site.ana.post(f"/v1/jobs/{job}/stop").status == 200
+            site.until_state(job, "stopped")
+            assert site.job(job)["attempts"] == 2, (direction, site.job(job))
+            never_two_at_once(site, job, 2)
+
+
+def a_cut_shorter_than_the_lease_disturbs_nothing():
+    """The wire is cut and mended within a lease, in every direction: the same attempt goes on, and its words come whole."""
+    with Hosts("one", lease="30s") as site:
+        job = site.submit("n=0; while :; do n=$((n+1)); echo $n; sleep 0.05; done")
+        for direction in ("from", "to", "both"):
+            site.until(lambda: site.node("one")["connected"], site.agents[0].log_text)
+            seen = site.logs(job).count("\n")
+            site.until(lambda seen=seen: site.logs(job).count("\n") > seen)
+            breaks = site.agents[0].log_text().count("link broke")
+            site.cut("one", direction)
+            if direction == "both":  # Until the link is given up; the others last for some heartbeats.
+                site.until(lambda breaks=breaks: site.state(job) == "running" and
+                           (site.agents[0].log_text().count("link broke") > breaks or not site.node("one")["connected"]),
+                           site.agents[0].log_text)
+            else:
+                time.sleep(1)
+            site.heal()
+        site.until(lambda: site.node("one")["connected"], site.agents[0].log_text)
+        assert site.ana.post(f"/v1/jobs/{job}/stop").status == 200
+        site.until_state(job, "stopped")
+        assert site.job(job)["attempts"] == 1, site.job(job)
+        lines = site.logs(job).split()
+        assert lines == [str(n + 1) for n in range(len(lines))], lines[-5:]
+
+
+def a_killed_agent_behind_a_cut_comes_back_with_its_job():
+    """The agent is killed and started again while nothing reaches the server: its job goes on, and is told about once."""
+    with Hosts("one", lease="60s") as site:
+        agent = site.agents[0]
+        job = site.submit("echo begin $$; while [ ! -e /checkpoint/end ]; do sleep 0.05; done; echo end $$")
+        site.until(lambda: "begin" in site.logs(job), agent.log_text)
+        site.cut("one", "both")
+        agent.kill()
+        agent.start("--drain-on-exit")
+        site.until(lambda: "adopted" in agent.log_text(), agent.log_text)
+        (agent.data / "checkpoints" / job / "end").touch()
+        site.heal()
+        site.until_state(job, "succeeded", "failed")
+        assert site.job(job)["attempts"] == 1 and site.state(job) == "succeeded", site.job(job)
+        site.until(lambda: site.logs(job).count("\n") == 2)
+        first, last = site.logs(job).split("\n")[:2]
+        assert first.split()[1] == last.split()[1], site.logs(job)
+
+
+if __name__ == "__main__":
+    able = os.geteuid() == 0 and all(map(shutil.which, ("ip", "nft", "nsenter", "unshare")))
+    if not able:
+        print("[skipped] hosts in network namespaces need root, iproute2 and nft")
+        print("0 passed, 0 failed, 1 skipped")
+        sys.exit(0)
+    if "TRANCHE_HOSTS_INSIDE" not in os.environ:  # Once more, on a host of its own.
+        os.environ["TRANCHE_HOSTS_INSIDE"] = "1"
+        os.execvp("unshare", ["unshare", "-n", sys.executable, *sys.argv])
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    run("ip", "link", "set", "lo", "up")
+    run("ip", "addr", "add", f"{SERVER}/32", "dev", "lo")
+    run("sysctl", "-q", "-w", "net.ipv4.ip_forward=1")
+    main([a_host_that_is_cut_off_loses_its_job_once, a_cut_shorter_than_the_lease_disturbs_nothing,
+          a_killed_agent_behind_a_cut_comes_back_with_its_job])
