@@ -36,6 +36,8 @@ struct Suite {
 // `--only PATTERN[,PATTERN…]`: a suite asks for each of its parts by name before it runs it.
 void run_only(const std::string& patterns);
 bool wanted(const std::string& part);
+// What a suite that takes long is doing now, for whoever waits: to the error stream.
+void progress(const std::string& what);
 
 // Each suite lives in its own file; main.cpp lists them.
 Suite guard_suite();

@@ -33,6 +33,7 @@ double start_time(Caller& user) {
 Row jobs_per_second(Caller& user) {
   constexpr int kJobs = 400;
   std::vector<JobId> jobs;
+  progress("path: " + std::to_string(kJobs) + " short jobs");
   const auto began = Clock::now();
   jobs.reserve(kJobs);
   for (int i = 0; i < kJobs; ++i) jobs.push_back(user.submit(R"({"run":"true"})"));
@@ -52,20 +53,23 @@ std::vector<Row> node_path_rows() {
   Site site;
   Caller user = site.user("acme", "ana");
   constexpr int kStarts = 100;
+  constexpr auto kPatience = 20s;  // A busy machine gives fewer starts, not a longer wait.
   std::vector<double> starts;
-  for (int i = 0; i < kStarts; ++i) starts.push_back(start_time(user));
+  progress("path: " + std::to_string(kStarts) + " submissions, one by one");
+  const auto since = Clock::now();
+  while (starts.size() < kStarts && Clock::now() - since < kPatience) starts.push_back(start_time(user));
   std::sort(starts.begin(), starts.end());
   const std::string slurm = "Slurm: sbatch 850 / 1,724 ms; srun 42 ms for the round trip, without a sandbox";
   std::vector<Row> rows;
   rows.push_back({.what = "submission over HTTP -> first instruction of the job in its sandbox, p50",
-                  .value = starts[kStarts / 2],
+                  .value = starts[starts.size() / 2],
                   .unit = "ms",
                   .goal = 25,
                   .better = Better::kLower,
                   .peer = slurm,
                   .peer_source = PeerSource::kQuoted});
   rows.push_back({.what = "their p99",
-                  .value = starts[kStarts * 99 / 100],
+                  .value = starts[starts.size() * 99 / 100],
                   .unit = "ms",
                   .goal = 100,
                   .better = Better::kLower,

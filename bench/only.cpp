@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
 #include <sstream>
 
 #include "bench/bench.hpp"
@@ -23,6 +24,10 @@ bool wanted(const std::string& part) {
   for (const std::string& pattern : patterns())
     if (part.find(pattern) != std::string::npos) return true;
   return false;
+}
+
+void progress(const std::string& what) {
+  std::fprintf(stderr, "%s\n", what.c_str());
 }
 
 }  // namespace tranche::bench
