@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real server and a real agent: jobs run in the sandbox, and nothing is lost whoever is killed, and when."""
+import atexit
+import contextlib
 import json
 import os
 import shutil
@@ -119,6 +121,35 @@ class Site:
 
     def until_state(self, job, *states):
         self.until(lambda: self.state(job) in states, lambda: json.dumps(self.job(job)) + self.agents[-1].log_text())
+
+    def clear(self):
+        """Ends all services and jobs."""
+        for service in self.ana.get("/v1/services").json["items"]:
+            self.ana.call("DELETE", f"/v1/services/{service['name']}")
+
+        def at_work():
+            jobs = self.ana.get("/v1/jobs?limit=200").json["items"]
+            return [job["id"] for job in jobs if job["state"] not in ("succeeded", "failed", "stopped")]
+
+        for job in at_work():
+            self.ana.post(f"/v1/jobs/{job}/stop")
+        self.until(lambda: not at_work(), lambda: json.dumps(at_work()))
+
+
+SHARED = []
+
+
+@contextlib.contextmanager
+def shared_site():
+    """The one server and agent of all cases of a file that change neither: starting them is most of a short case."""
+    if not SHARED:
+        SHARED.append(Site().__enter__())
+        atexit.register(SHARED[0].__exit__, None, None, None)
+        SHARED[0].agent("n1")
+    try:
+        yield SHARED[0]
+    finally:
+        SHARED[0].clear()
 
 
 def a_job_runs_and_its_end_is_told():

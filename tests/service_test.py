@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.parse
 
-from node_test import PATIENCE, Site
+from node_test import PATIENCE, shared_site
 from tranche_platform import TRANCHE, main, make_user
 
 SERVER = (pathlib.Path(__file__).parent.parent / "examples/service/server.py").read_text()
@@ -149,8 +149,7 @@ class Load:
 
 def requests_reach_a_job_without_a_network():
     """Answers, streams, large bodies and tokens pass; strangers and the replica learn nothing they should not."""
-    with Site() as site:
-        site.agent()
+    with shared_site() as site:
         service = Service(site).set()
         service.until(lambda v: v["ready"] == 1)
         status, body, headers = service.ask("/")
@@ -173,8 +172,7 @@ def requests_reach_a_job_without_a_network():
 
 def a_replica_dies_under_load():
     """Requests that may be repeated are answered although a replica is killed while they run."""
-    with Site() as site:
-        site.agent()
+    with shared_site() as site:
         service = Service(site, replicas={"min": 2, "max": 2}).set()
         before = service.until(lambda v: v["ready"] == 2)
         load = Load(service)
@@ -189,8 +187,7 @@ def a_replica_dies_under_load():
 
 def a_rolling_update_drops_nothing():
     """The service is changed under load: every request is answered, first by the old and then by the new."""
-    with Site() as site:
-        site.agent()
+    with shared_site() as site:
         service = Service(site).set()
         service.until(lambda v: v["ready"] == 1)
         load = Load(service)
@@ -206,8 +203,7 @@ def a_rolling_update_drops_nothing():
 
 def from_zero_and_back():
     """No replica while nobody asks; the first request waits for one; after the idle time there is none again."""
-    with Site() as site:
-        site.agent()
+    with shared_site() as site:
         service = Service(site, replicas={"min": 0, "max": 1}, idle="1s").set()
         assert service.view()["replicas"] == 0
         began = time.monotonic()
@@ -220,8 +216,7 @@ def from_zero_and_back():
 
 def versions_share_by_weight():
     """Two versions behind one address get requests by their weights; one of weight zero gets none."""
-    with Site() as site:
-        site.agent()
+    with shared_site() as site:
         job = Service(site).body["job"]
         versions = [{"name": name, "weight": weight, "job": dict(job, envs={"CODE": SERVER, "V": name})}
                     for name, weight in (("a", 3), ("b", 1), ("c", 0))]
@@ -235,9 +230,8 @@ def versions_share_by_weight():
 
 def whoever_waits_for_a_removed_service_is_told():
     """A request waits for a replica that never comes; the service is removed: the request is answered, not forgotten."""
-    with Site() as site:
-        site.agent()
-        service = Service(site, job={"run": "trap 'exit' TERM; sleep 600 & wait", "port": 8000, "resources": {"cpus": "0.25+"}}).set()
+    with shared_site() as site:
+        service = Service(site, job={"run": "trap 'kill $!; exit' TERM; sleep 600 & wait", "port": 8000, "resources": {"cpus": "0.25+"}}).set()
         asked = threading.Thread(target=lambda: answers.append(service.ask("/")[0]))
         answers = []
         asked.start()
@@ -249,8 +243,7 @@ def whoever_waits_for_a_removed_service_is_told():
 
 def the_service_of_the_examples():
     """The example is served as it stands: its folder is uploaded, and the first request brings a replica."""
-    with Site() as site:
-        site.agent()
+    with shared_site() as site:
         folder = pathlib.Path(__file__).parent.parent
         done = subprocess.run([TRANCHE, "serve", "-f", "examples/service/service.yaml"], cwd=folder, text=True,
                               capture_output=True, timeout=PATIENCE, check=False,
@@ -270,8 +263,7 @@ def an_upgrade_passes_through():
     """A WebSocket of Debian's python3-websockets at both ends: messages pass both ways, and it counts as active."""
     if subprocess.run([DEBIAN_PYTHON, "-c", "import websockets"], capture_output=True, check=False).returncode != 0:
         return "[skipped] python3-websockets is not installed"
-    with Site() as site:
-        site.agent()
+    with shared_site() as site:
         job = dict(Service(site).body["job"], envs={"CODE": TALKER})
         service = Service(site, job=job).set()
         service.until(lambda v: v["ready"] == 1)
@@ -292,8 +284,7 @@ def an_upgrade_passes_through():
 
 def a_replica_that_hangs_delays_no_other_service():
     """One service's replica takes probes and never answers; another service becomes ready beside it."""
-    with Site() as site:
-        site.agent()
+    with shared_site() as site:
         mute = dict(Service(site).body, name="mute", replicas={"min": 3, "max": 3},
                     job={"run": "exec python3 -c \"$CODE\"", "port": 8000, "resources": {"cpus": "0.25+"}, "envs": {"CODE": MUTE}})
         assert site.ana.put("/v1/services", mute).status == 200
@@ -308,8 +299,7 @@ def a_replica_that_hangs_delays_no_other_service():
 
 def waiting_and_lateness_bring_replicas():
     """By queue delay a second replica comes when requests wait in line; a missed objective is shown and brings one."""
-    with Site() as site:
-        site.agent()
+    with shared_site() as site:
         job = dict(Service(site).body["job"], envs={"CODE": SLOW})
         service = Service(site, job=job, concurrency=1, replicas={"min": 1, "max": 2},
                           scale={"by": "queue_delay", "target": "50ms"}).set()
@@ -336,11 +326,14 @@ def waiting_and_lateness_bring_replicas():
 
 def a_service_that_never_works_says_so():
     """Replicas that end, or never become ready, are replaced more and more rarely, and the reason is shown."""
-    with Site() as site:
-        site.agent()
+    with shared_site() as site:
         service = Service(site, job={"run": "exit 4", "port": 8000}).set()
         view = service.until(lambda v: v["status"])
         assert "ended" in view["status"] or "no replica" in view["status"], view
+        mute = {"run": "exec python3 -c \"$CODE\"", "port": 8000, "resources": {"cpus": "0.25+"}, "envs": {"CODE": MUTE}}
+        service.set(job=mute, start_timeout="1s")
+        view = service.until(lambda v: "ready" in v["status"])
+        assert view["ready"] == 0, view
         assert site.ana.call("DELETE", "/v1/services/echo").status == 204
         assert site.ana.get("/v1/services/echo").status == 404
 

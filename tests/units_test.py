@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 
-from node_test import PATIENCE, Site
+from node_test import PATIENCE, Site, shared_site
 from tranche_platform import TRANCHE, main
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
@@ -49,8 +49,7 @@ def tranche(site, *words):
 
 def progress_of_steps():
     """One line of shell is progress, on stdout or in the file, and bad lines change nothing."""
-    with Site() as site:
-        site.agent("n1")
+    with shared_site() as site:
         job = submit(site, run='echo "tranche: step 1/x"; echo "tranche: step 120/1000 loss=0.41"; '
                                'echo "tranche: lap 7"; sleep 600')
         detail = until(site, job, lambda d: d.get("progress"))
@@ -67,8 +66,7 @@ def progress_of_steps():
 
 def frames_of_a_render():
     """Every frame runs once, in chunks that are ordinary jobs, and what they made comes back as files."""
-    with Site() as site:
-        site.agent("n1")
+    with shared_site() as site:
         asked = tranche(site, "run", "--kind", "render", "--frames", "1-12", "--chunk", "5", "--cpus", "1", "-o",
                         "name", "--", "sh", "-c", 'echo "picture {frame}" > "$TRANCHE_OUTPUT/f_{frame:04}.txt"')
         assert asked.returncode == 0, asked.stderr
@@ -86,8 +84,7 @@ def frames_of_a_render():
 
 def frames_go_on_in_one_sandbox():
     """A chunk that runs gets more frames than it began with, and every frame is done once."""
-    with Site() as site:
-        site.agent("n1")
+    with shared_site() as site:
         job = submit(site, run='echo "$TRANCHE_LEASE" > "$TRANCHE_OUTPUT/{frame}"; sleep 0.25', kind="render",
                      units={"frames": "1..64"}, resources={"cpus": "1"})
         detail = until(site, job, over)
@@ -103,14 +100,57 @@ def frames_go_on_in_one_sandbox():
 
 def frame_that_always_fails():
     """A frame that always fails ends in a state that names it, while all the others finish."""
-    with Site() as site:
-        site.agent("n1")
+    with shared_site() as site:
         job = submit(site, run='test {frame} -ne 3 || exit 9', kind="render", units={"frames": "1..6"}, retry=1)
         detail = until(site, job, over)
         assert detail["job"]["state"] == "failed" and detail["end_reason"] == "units_failed", detail
         assert detail["message"] == "1 of 6 frames failed: frame 3 (exit 9, 2 tries)", detail
         assert detail["progress"]["done"] == 5 and detail["progress"]["failed"] == 1, detail
         assert detail["progress"]["failures"][0]["given_up"], detail
+
+
+def a_frame_that_hangs():
+    """A frame that never ends is ended by the time limit and named, while the others finish and a neighbour runs on."""
+    with shared_site() as site:
+        neighbour = submit(site, run="sleep 600")
+        job = submit(site, run='test {frame} -ne 2 || sleep 600', kind="render", units={"frames": "1..3"}, chunk=1, retry=0,
+                     limits={"time": "3s"})
+        detail = until(site, job, over)
+        assert detail["job"]["state"] == "failed" and detail["end_reason"] == "units_failed", detail
+        assert "frame 2" in detail["message"] and detail["progress"]["done"] == 2, detail
+        assert show(site, neighbour)["job"]["state"] == "running"
+
+
+def a_worker_lost_in_a_gang():
+    """One member is killed: the others are ended with it, the job says how that one ended, and a neighbour runs on."""
+    with shared_site() as site:
+        neighbour = submit(site, run="sleep 600", resources={"cpus": "0.25+"})
+        job = submit(site, run='[ $RANK = 1 ] || exec sleep 600; kill -9 $$', num_nodes=3, resources={"cpus": "0.25+"})
+        detail = until(site, job, over)
+        assert detail["job"]["state"] == "failed" and detail["end_reason"] == "exited", detail
+        assert detail["exit_signal"] == 9 or detail["exit_code"] == 137, detail
+        assert len(detail["leases"]) == 3 and {lease["state"] for lease in detail["leases"]} == {"ended"}, detail
+        assert show(site, neighbour)["job"]["state"] == "running"
+
+
+def a_checkpoint_cut_in_the_middle():
+    """Killed while it writes a checkpoint, the training goes on from the last whole one, to the same result."""
+    code = (EXAMPLES / "training/train.py").read_text()
+    job = {"run": 'exec python3 -c "$CODE"', "kind": "training", "envs": {"CODE": code, "STEPS": "30", "PAUSE": "0"}}
+    cut = code.replace("        json.dump(state, file)\n",
+                       "        text = json.dumps(state)\n"
+                       "        if state['step'] == 20 and os.environ['TRANCHE_ATTEMPT'] == '1':\n"
+                       "            file.write(text[:len(text) // 2]); file.flush(); os.kill(os.getpid(), 9)\n"
+                       "        file.write(text)\n")
+    assert cut != code
+    with shared_site() as site:
+        whole = submit(site, **job)
+        torn = submit(site, **{**job, "retry": 1, "envs": {**job["envs"], "CODE": cut}})
+        for one in (whole, torn):
+            assert until(site, one, over)["job"]["state"] == "succeeded"
+        said = results_of(site, torn)
+        assert [line for line in said if line.startswith("from")] == ["from step 0", "from step 10"], said
+        assert said[-1].startswith("result") and said[-1] == results_of(site, whole)[-1], said
 
 
 def frames_survive_a_killed_agent():
@@ -129,8 +169,7 @@ def the_animation_of_the_examples():
     """24 frames of POV-Ray: each becomes a picture."""
     if shutil.which("povray") is None:
         return "[skipped] POV-Ray is not installed"
-    with Site() as site:
-        site.agent("n1")
+    with shared_site() as site:
         job = tranche(site, "run", "-f", str(EXAMPLES / "animation/job.yaml"), "-o", "name").stdout.strip()
         detail = until(site, job, over)
         assert detail["job"]["state"] == "succeeded", detail
@@ -145,8 +184,7 @@ def a_training_goes_on_where_it_stopped():
     """Preempted again and again the training ends with the same bits as without, and says its steps."""
     code = (EXAMPLES / "training/train.py").read_text()
     job = {"run": 'exec python3 -c "$CODE"', "kind": "training", "envs": {"CODE": code, "STEPS": "12"}}
-    with Site() as site:
-        site.agent("n1")
+    with shared_site() as site:
         alone = submit(site, **job)
         assert until(site, alone, over)["job"]["state"] == "succeeded"
         wanted = [line for line in site.logs(alone).splitlines() if line.startswith("result")]
@@ -161,10 +199,18 @@ def a_training_goes_on_where_it_stopped():
         return f"{detail['attempts']} attempts"
 
 
+def results_of(site, job, client=None):
+    """What the training said itself, over all its attempts: where it began each time, its steps, its result."""
+    client = client or site.ana
+    lines = []
+    for attempt in range(1, client.get(f"/v1/jobs/{job}").json["attempts"] + 1):
+        lines += client.get(f"/v1/jobs/{job}/logs?attempt={attempt}").body.splitlines()
+    return lines
+
+
 def stopping_a_render():
     """Stopping the whole stops every chunk, and no other is begun."""
-    with Site() as site:
-        site.agent("n1")
+    with shared_site() as site:
         job = submit(site, run="sleep 600 # {frame}", units={"frames": "1..50"})
         until(site, job, lambda d: d["job"]["state"] == "running")
         assert site.ana.post(f"/v1/jobs/{job}/stop").status == 200
@@ -176,8 +222,7 @@ def stopping_a_render():
 
 def jobs_after_jobs():
     """A job starts after another, says why it waits, and ends with a reason when that one fails."""
-    with Site() as site:
-        site.agent("n1")
+    with shared_site() as site:
         first = submit(site, run="sleep 600")
         second = submit(site, run="true", after=[f"{first}:any"])
         third = submit(site, run="true", after=[first])
@@ -209,15 +254,17 @@ def restart_in_the_middle():
 
 def a_job_again_and_again():
     """A job by the calendar: set by the command line, shown with its next time, run when that comes, removed."""
-    with Site() as site:
-        site.agent("n1")
-        soon = time.gmtime(time.time() + 10)
-        made = tranche(site, "run", "--name", "nightly", "--every", time.strftime("day %H:%M:%S", soon), "--tz", "UTC",
-                       "--cpus", "1", "--", "echo", "again")
+    with shared_site() as site:
+        later = time.strftime("day %H:%M:%S", time.gmtime(time.time() + 3600))
+        made = tranche(site, "run", "--name", "nightly", "--every", later, "--tz", "UTC", "--cpus", "1", "--", "echo", "again")
         assert made.returncode == 0, made.stderr
         shown = site.ana.get("/v1/recurring/nightly").json
         assert shown["goes_on"] and shown["planned_to"] > shown["next"] and shown["runs"] == 0, shown
         assert "nightly" in tranche(site, "recurring", "list").stdout
+        soon = time.strftime("day %H:%M:%S", time.gmtime(time.time() + 3))
+        job = {"run": "echo again", "resources": {"cpus": "1"}}
+        changed = site.ana.put("/v1/recurring", {"name": "nightly", "every": soon, "zone": "UTC", "job": job})
+        assert changed.status == 200 and changed.json["next"] < shown["next"], changed
         deadline = time.monotonic() + PATIENCE
         while not site.ana.get("/v1/recurring/nightly").json.get("last"):
             assert time.monotonic() < deadline
@@ -239,8 +286,7 @@ def hours_of_the_day(first, last):
 
 def a_job_in_its_hours():
     """A job waits for its window, says so, and one whose window is open starts; what cannot be is refused."""
-    with Site() as site:
-        site.agent("n1")
+    with shared_site() as site:
         later = tranche(site, "run", "--window", hours_of_the_day(120, 240), "--cpus", "1", "-o", "name", "--", "true")
         assert later.returncode == 0, later.stderr
         job = later.stdout.strip()
@@ -283,8 +329,7 @@ def the_cheapest_hours():
 
 def a_shell_on_a_slice():
     """A shell is a job that ends with it: what is typed runs inside, and its exit code comes back."""
-    with Site() as site:
-        site.agent("n1")
+    with shared_site() as site:
         done = subprocess.run([TRANCHE, "shell", "--cpus", "1"], input="echo in $TRANCHE_JOB; exit 7\n", text=True,
                               capture_output=True, timeout=PATIENCE, check=False,
                               env={**os.environ, "TRANCHE_URL": f"http://127.0.0.1:{site.platform.port}",
@@ -300,8 +345,7 @@ def a_clip_in_pieces():
     """A clip is cut at key frames, its pieces are worked on apart, and joined it is as long as before."""
     if shutil.which("ffmpeg") is None:
         return "[skipped] ffmpeg is not installed"
-    with Site() as site, tempfile.TemporaryDirectory() as folder:
-        site.agent("n1")
+    with shared_site() as site, tempfile.TemporaryDirectory() as folder:
         clip, out = f"{folder}/clip.mp4", f"{folder}/out.mp4"
         subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc=duration=6:size=128x96:rate=10", "-g", "10",
                         "-c:v", "mpeg4", clip], check=True)
@@ -323,7 +367,7 @@ def a_clip_in_pieces():
 
 
 if __name__ == "__main__":
-    main([progress_of_steps, frames_of_a_render, frames_go_on_in_one_sandbox, frame_that_always_fails, frames_survive_a_killed_agent,
+    main([progress_of_steps, frames_of_a_render, frames_go_on_in_one_sandbox, frame_that_always_fails, a_frame_that_hangs,
+          a_worker_lost_in_a_gang, a_checkpoint_cut_in_the_middle, frames_survive_a_killed_agent,
           the_animation_of_the_examples, a_training_goes_on_where_it_stopped, stopping_a_render, jobs_after_jobs, restart_in_the_middle, a_job_again_and_again,
-          a_job_in_its_hours, the_cheapest_hours,
-          a_shell_on_a_slice, a_clip_in_pieces])
+          a_job_in_its_hours, a_shell_on_a_slice, a_clip_in_pieces, the_cheapest_hours])
