@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "bench/bench.hpp"
+#include "bench/guard_rows.hpp"
 
 namespace tranche::bench {
 namespace {
@@ -94,32 +94,16 @@ std::vector<double> race(const std::vector<std::string>& prefixes) {
   return items;
 }
 
-void add(std::vector<Row>& rows,
-         const std::string& what,
-         double value,
-         const char* unit,
-         double goal,
-         Better better) {
-  std::fprintf(stderr, "  %-60s %9.3f %s\n", what.c_str(), value, unit);
-  Row row;
-  row.what = what;
-  row.value = value;
-  row.unit = unit;
-  row.goal = goal;
-  row.better = better;
-  rows.push_back(row);
-}
-
-void shares(std::vector<Row>& rows) {
+void shares(Rows& out) {
   const auto pair = race({guarded("thirty", "--vram 1GiB --compute 30% --mode fair"),
                           guarded("seventy", "--vram 1GiB --compute 70% --mode fair")});
   const double sum = pair[0] + pair[1];
   const double alone = race({guarded("alone", "--vram 1GiB --compute 100% --mode fair")})[0];
   const double bare = race({""})[0];
   if (sum == 0 || alone == 0 || bare == 0) return;
-  add(rows, "OpenCL on PoCL, 30/70: off by", std::abs(pair[0] / sum * 100 - 30), "points", 2, Better::kLower);
-  add(rows, "OpenCL on PoCL, 30/70: sum against one alone", sum / alone * 100, "%", 98, Better::kHigher);
-  add(rows, "OpenCL on PoCL, no competitor: against no guard", alone / bare * 100, "%", 98, Better::kHigher);
+  out.add("OpenCL on PoCL, 30/70: off by", std::abs(pair[0] / sum * 100 - 30), "points", 2, Better::kLower);
+  out.add("OpenCL on PoCL, 30/70: sum against one alone", sum / alone * 100, "%", 98, Better::kHigher);
+  out.add("OpenCL on PoCL, no competitor: against no guard", alone / bare * 100, "%", 98, Better::kHigher);
 }
 
 std::string output_of(const std::string& command) {
@@ -141,7 +125,7 @@ double bytes_in_top(const std::string& name) {
   return value * (*unit == 'K' ? 1024 : *unit == 'M' ? 1048576 : *unit == 'G' ? 1073741824 : 1);
 }
 
-void pause(std::vector<Row>& rows) {
+void pause(Rows& out) {
   const std::string work = client("cl_steps --steps 100 --mib 64 --step-ms 10");
   const std::string expected = output_of(client("cl_steps --steps 100 --mib 64 --step-ms 0"));
   Program job = start(guarded("paused", "--vram 1GiB --compute 100%") + work);
@@ -158,11 +142,11 @@ void pause(std::vector<Row>& rows) {
   for (std::string line = line_of(job); !line.empty(); line = line_of(job)) told += line;
   finish(job);
   if (before <= 0) return;
-  add(rows, "OpenCL pause: VRAM given back", (before - after) / before * 100, "%", 95, Better::kHigher);
-  add(rows, "OpenCL pause and resume: result identical", told == expected ? 1 : 0, "", 1, Better::kHigher);
+  out.add("OpenCL pause: VRAM given back", (before - after) / before * 100, "%", 95, Better::kHigher);
+  out.add("OpenCL pause and resume: result identical", told == expected ? 1 : 0, "", 1, Better::kHigher);
 }
 
-void zeroing(std::vector<Row>& rows) {
+void zeroing(Rows& out) {
   Program neighbour = start(guarded("neighbour", "--vram 64MiB --compute 50% --mode fair") +
                             client("cl_steps --steps 100000 --mib 1 --step-ms 200"));
   line_of(neighbour);
@@ -173,12 +157,11 @@ void zeroing(std::vector<Row>& rows) {
                   client("cl_free --seconds 1 --mib " + size));
     const double copy = number(told, "copy_bytes_per_s");
     if (copy > 0)
-      add(rows,
-          "OpenCL zeroing on free while sharing, " + size + " MiB: of copy bandwidth",
-          number(told, "free_bytes_per_s") / copy * 100,
-          "%",
-          80,
-          Better::kHigher);
+      out.add("OpenCL zeroing on free while sharing, " + size + " MiB: of copy bandwidth",
+              number(told, "free_bytes_per_s") / copy * 100,
+              "%",
+              80,
+              Better::kHigher);
   }
   ::kill(neighbour.pid, SIGTERM);
   finish(neighbour);
@@ -189,11 +172,11 @@ std::vector<Row> run_opencl() {
     std::fprintf(stderr, "[skipped] guard-opencl: build the targets tranche and tests/opencl first\n");
     return {};
   }
-  std::vector<Row> rows;
-  shares(rows);
-  pause(rows);
-  zeroing(rows);
-  return rows;
+  Rows out;
+  shares(out);
+  pause(out);
+  zeroing(out);
+  return out.rows;
 }
 
 }  // namespace
