@@ -2,7 +2,8 @@
 # without exceptions, RTTI or a libstdc++ of its own, and with nothing visible but what it interposes.
 file(GLOB guard_core CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/guard/*.cpp)
 file(GLOB guard_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/guard/*_test.cpp)
-file(GLOB guard_broker CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/guard/broker*.cpp ${CMAKE_SOURCE_DIR}/src/guard/arbiter.cpp)
+file(GLOB guard_broker CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/guard/broker*.cpp ${CMAKE_SOURCE_DIR}/src/guard/arbiter.cpp
+  ${CMAKE_SOURCE_DIR}/src/guard/device_queue.cpp)
 file(GLOB guard_fronts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/guard/cuda/*.cpp
   ${CMAKE_SOURCE_DIR}/src/guard/opencl/*.cpp)
 list(REMOVE_ITEM guard_broker ${CMAKE_SOURCE_DIR}/src/guard/broker_wire.cpp)

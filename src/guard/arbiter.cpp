@@ -2,12 +2,12 @@
 #include "guard/arbiter.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace tranche::guard {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
-constexpr std::size_t kQueueMax = 512;
 constexpr std::uint64_t kPollActiveNs = 5'000'000;
 constexpr std::uint64_t kPollIdleNs = 100'000'000;
 constexpr std::uint64_t kUrgentCreditNs = 1'000'000'000;
@@ -29,10 +29,10 @@ void LaneArbiter::add(std::uint64_t key, LaneControl* rules, const LaneLedger* l
   tenant.submitted = ledger->submitted_ns.load(kRelaxed);
   tenant.charged = charged_ns(*ledger);
   tenant.served_wait = tenant.seen_wait = ledger->wait_seq.load(kRelaxed);
-  tenant.last_end = ledger->last_end.load().low;
+  tenant.last_end = now;
   tenant.active_at = now;
   tenant.virtual_ns = virtual_now();
-  rules->granted_ns.store(tenant.charged + settings_.quantum_ns, kRelaxed);
+  rules->granted_ns.store(tenant.submitted + settings_.quantum_ns, kRelaxed);
   tenants_.push_back(tenant);
 }
 
@@ -64,7 +64,7 @@ double LaneArbiter::virtual_now() const {
 }
 
 std::uint64_t LaneArbiter::horizon(std::uint64_t now) const {
-  std::uint64_t until = std::max(busy_until_, now);
+  std::uint64_t until = std::max(queue_.busy_until(), now);
   for (const Tenant& tenant : tenants_)
     if (tenant.granted && now < comes_until(tenant)) until += tenant.expected_ns;
   return until;
@@ -90,82 +90,68 @@ void LaneArbiter::adapt_lead(const Tenant& tenant, std::uint64_t came_at) {
 void LaneArbiter::accept(Tenant& tenant, std::uint64_t came_at, std::uint64_t length) {
   if (tenant.granted) adapt_lead(tenant, came_at);
   if (came_at < tenant.doubted_until) return;
-  const std::uint64_t end = std::max(busy_until_, came_at) + length;
-  if (queue_.size() == kQueueMax) queue_.erase(queue_.begin(), queue_.begin() + kQueueMax / 2);
-  queue_.push_back({tenant.key, came_at, tenant.submitted, length, end});
-  busy_until_ = end;
-  tenant.work_ends_at = end;
+  queue_.accept(tenant.key, came_at, tenant.submitted, length);
+  tenant.work_ends_at = queue_.busy_until();
 }
 
-void LaneArbiter::replay_from(std::size_t index) {
-  std::uint64_t end = queue_[index].end;
-  for (std::size_t i = index + 1; i < queue_.size(); ++i) {
-    end = std::max(end, queue_[i].came_at) + queue_[i].length;
-    queue_[i].end = end;
-  }
-  busy_until_ = end;
-}
-
-// First come, first served: what stood in front of work that ended had ended before. A claim that it runs
-// much longer was no mistake.
-void LaneArbiter::doubt_before(std::size_t index, std::uint64_t ended_at) {
-  for (std::size_t i = 0; i < index; ++i) {
-    if (queue_[i].end < ended_at + kPatienceNs) continue;
-    for (Tenant& tenant : tenants_)
-      if (tenant.key == queue_[i].key && tenant.key != queue_[index].key)
-        tenant.doubted_until = ended_at + kDoubtedForNs;
-  }
-}
-
-// Nobody is held up by what a doubted tenant claims to run.
-void LaneArbiter::forget_doubted(std::uint64_t now) {
-  const auto doubted = [&](const Stretch& stretch) {
-    return std::any_of(tenants_.begin(), tenants_.end(), [&](const Tenant& tenant) {
-      return tenant.key == stretch.key && now < tenant.doubted_until;
-    });
-  };
-  if (std::erase_if(queue_, doubted) > 0 && !queue_.empty()) replay_from(0);
+LaneArbiter::Tenant* LaneArbiter::find(std::uint64_t key) {
+  const auto found =
+      std::find_if(tenants_.begin(), tenants_.end(), [&](const Tenant& tenant) { return tenant.key == key; });
+  return found == tenants_.end() ? nullptr : &*found;
 }
 
 // A tenant measured when the device really finished something: put the model right from there on.
-void LaneArbiter::learn_end(Tenant& tenant, std::uint64_t now) {
-  const Pair report = tenant.ledger->last_end.load();
-  if (report.low <= tenant.last_end || report.low > now) return;
-  tenant.last_end = report.low;
-  tenant.probing = false;
-  for (std::size_t i = 0; i < queue_.size(); ++i) {
-    Stretch& stretch = queue_[i];
-    const std::uint64_t rest = stretch.submitted_to - report.high;
-    if (stretch.key != tenant.key || rest >= stretch.length) continue;  // Unsigned: also what lies before.
-    doubt_before(i, report.low);
-    stretch.end = report.low + rest;
-    // Something in front that is modelled to end later has in truth ended before: first come, first served.
-    replay_from(i);
-    queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(i));
-    forget_doubted(now);
-    return;
+void LaneArbiter::learn_ends(Tenant& tenant, std::uint64_t now) {
+  std::array<Pair, kEndsKept> ends;
+  for (std::uint32_t i = 0; i < kEndsKept; ++i) ends[i] = tenant.ledger->ends[i].load();
+  std::sort(
+      ends.begin(), ends.end(), [](const Pair& left, const Pair& right) { return left.low < right.low; });
+  for (const Pair& report : ends) {
+    if (report.low <= tenant.last_end || report.low > now) continue;
+    tenant.last_end = report.low;
+    tenant.probing = false;
+    queue_.ended(tenant.key, report.high, report.low);
+    for (const std::uint64_t key : queue_.doubtful())
+      if (Tenant* teller = find(key)) teller->doubted_until = report.low + kDoubtedForNs;
+  }
+  for (const Tenant& each : tenants_)
+    if (now < each.doubted_until) queue_.forget(each.key);
+}
+
+// What work really took is charged for fairness, and told to its owner, who learns from it.
+void LaneArbiter::settle(std::uint64_t now) {
+  for (const DeviceQueue::Settled& work : queue_.settle(now)) {
+    Tenant* tenant = find(work.key);
+    if (tenant == nullptr) continue;
+    const auto error = static_cast<std::int64_t>(work.took_ns - work.predicted_ns);
+    tenant->virtual_ns += static_cast<double>(error) * kShareWhole / tenant->share;
+    if (!work.exact) continue;
+    AtomicPair& place = tenant->rules->began[tenant->began_told++ % kEndsKept];
+    place.replace(place.load(), {work.began_at, work.submitted_to});
   }
 }
 
 void LaneArbiter::read(Tenant& tenant, std::uint64_t now) {
   const std::uint64_t submitted = tenant.ledger->submitted_ns.load(std::memory_order_acquire);
   const std::uint64_t charged = charged_ns(*tenant.ledger);
-  // The ledger is the tenant's own: what cannot be is a lie that may only hurt its teller.
-  const std::uint64_t came_at = std::min(tenant.ledger->submitted_at.load(kRelaxed), now);
   const std::uint64_t fresh = std::min<std::uint64_t>(submitted - tenant.submitted, 60'000'000'000);
-  const auto cost = static_cast<std::int64_t>(charged - tenant.charged);
+  auto cost = static_cast<std::int64_t>(fresh);
+  // Where tenants run side by side no end says anything about others, and none is told: its own word has to
+  // do.
+  if (tenant.ledger->ends_told.load(kRelaxed) == 0)
+    cost = static_cast<std::int64_t>(charged - tenant.charged);
   tenant.virtual_ns += static_cast<double>(cost) * kShareWhole / tenant.share;
   tenant.submitted = submitted;
   tenant.charged = charged;
   if (fresh > 0) {
-    accept(tenant, came_at, fresh);
+    accept(tenant, tenant.came_at, fresh);
     tenant.active_at = now;
     tenant.expected_ns -= std::min(tenant.expected_ns, fresh);
     if (tenant.expected_ns == 0) tenant.granted = false;
   }
   tenant.used_grant |= fresh > 0;
   tenant.kept_off &= fresh == 0;
-  learn_end(tenant, now);
+  learn_ends(tenant, now);
   const std::uint64_t wait = tenant.ledger->wait_seq.load(std::memory_order_acquire);
   if (wait != tenant.seen_wait) {
     if (!tenant.waits()) tenant.waits_since = now;
@@ -178,6 +164,20 @@ void LaneArbiter::read(Tenant& tenant, std::uint64_t now) {
     tenant.kept_off = !tenant.used_grant;
   }
   if (now > tenant.granted_at + kKeptOffForNs) tenant.kept_off = false;
+}
+
+// Who came first stands first on the device, whoever is looked at first here.
+void LaneArbiter::read_all(std::uint64_t now) {
+  arrivals_.clear();
+  for (Tenant& tenant : tenants_) {
+    // The ledger is the tenant's own: what cannot be is a lie that may only hurt its teller.
+    tenant.came_at = std::min(tenant.ledger->submitted_at.load(std::memory_order_acquire), now);
+    arrivals_.push_back(&tenant);
+  }
+  std::stable_sort(arrivals_.begin(), arrivals_.end(), [](const Tenant* left, const Tenant* right) {
+    return left->came_at < right->came_at;
+  });
+  for (Tenant* tenant : arrivals_) read(*tenant, now);
 }
 
 // So long the device is kept free for what a tenant was let in with. Should it come later, it stands behind.
@@ -213,7 +213,7 @@ void LaneArbiter::keep_standing(std::uint64_t now) {
       credit = static_cast<std::uint64_t>((front - tenant.virtual_ns) * tenant.share / kShareWhole);
     }
     if (credit == 0) continue;
-    const std::uint64_t granted = tenant.charged + credit;
+    const std::uint64_t granted = tenant.submitted + credit;
     if (static_cast<std::int64_t>(granted - tenant.rules->granted_ns.load(kRelaxed)) > 0)
       tenant.rules->granted_ns.store(granted, std::memory_order_release);
   }
@@ -230,18 +230,23 @@ LaneArbiter::Tenant* LaneArbiter::choose() {
   return best;
 }
 
-// A short queue on the device serves whoever is not there yet, first of all the urgent. While every tenant
-// competes, or has been away for long, there is nobody to keep it short for, and a longer one outlasts a host
-// that is late.
+// A short queue on the device serves whoever is not there yet, first of all the urgent, and whoever brings
+// its next kernel only when the last has ended. While every tenant stands at the gate with more, or has been
+// away for long, there is nobody to keep it short for, and a long one outlasts a host that wakes threads
+// late. A tenant that has all it can bring in flight is not at the gate, so the queue grows no longer than
+// the shallowest can fill.
 std::uint64_t LaneArbiter::lead_for(const Tenant& chosen, std::uint64_t now) const {
+  bool may_be_long = queue_.well_foreseen();
   bool all_compete = true;
   bool somebody_urgent = false;
   for (const Tenant& tenant : tenants_) {
     const bool more_urgent = tenant.priority > chosen.priority;
     const bool away = !more_urgent && now > tenant.active_at + kAwayNs;
+    may_be_long &= tenant.waits() || away;
     all_compete &= tenant.waits() || now < tenant.waited_at + settings_.idle_after_ns || away;
     somebody_urgent |= more_urgent;
   }
+  if (may_be_long) return lead_ns_ + settings_.gate_lead_ns;
   if (all_compete) return lead_ns_ + settings_.crowd_lead_ns;
   return somebody_urgent ? std::min(lead_ns_, settings_.urgent_lead_max_ns) : lead_ns_;
 }
@@ -263,7 +268,7 @@ std::uint64_t LaneArbiter::hold_until(const Tenant& chosen) const {
 
 void LaneArbiter::grant(Tenant& tenant, std::uint64_t now, std::uint64_t lead) {
   const std::uint64_t quantum = std::max(settings_.quantum_ns, std::min(lead, lead_ns_) / 2);
-  tenant.rules->granted_ns.store(tenant.charged + quantum, std::memory_order_release);
+  tenant.rules->granted_ns.store(tenant.submitted + quantum, std::memory_order_release);
   tenant.served_wait = tenant.seen_wait;
   tenant.granted = true;
   tenant.used_grant = false;
@@ -285,11 +290,11 @@ void LaneArbiter::publish_clear() {
 
 std::uint64_t LaneArbiter::step(std::uint64_t now) {
   woken_.clear();
-  for (Tenant& tenant : tenants_) read(tenant, now);
-  // The model puts the ends of stretches right; the tenants' own ends follow from it.
-  for (const Stretch& stretch : queue_)
-    for (Tenant& tenant : tenants_)
-      if (tenant.key == stretch.key) tenant.work_ends_at = stretch.end;
+  read_all(now);
+  settle(now);
+  // The model puts the ends of work right; the tenants' own ends follow from it.
+  for (Tenant& tenant : tenants_)
+    if (const std::uint64_t end = queue_.ends_at(tenant.key)) tenant.work_ends_at = end;
   keep_standing(now);
   std::uint64_t next = now + kPollIdleNs;
   for (const Tenant& tenant : tenants_) {
@@ -311,10 +316,12 @@ std::uint64_t LaneArbiter::step(std::uint64_t now) {
       chosen->probing = true;
     }
     chosen->held = hold + lead > until;
-    chosen->due_at = busy_until_ > lead ? busy_until_ - lead : 0;
+    // What could not be given at the step before was not due then.
+    chosen->due_at = std::max(queue_.busy_until() > lead ? queue_.busy_until() - lead : 0, stepped_at_);
     grant(*chosen, now, lead);
   }
   publish_clear();
+  stepped_at_ = now;
   return next;
 }
 

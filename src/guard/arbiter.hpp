@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "guard/device_queue.hpp"
 #include "guard/region.hpp"
 
 namespace tranche::guard {
@@ -19,7 +20,8 @@ namespace tranche::guard {
 struct ArbiterSettings {
   std::uint64_t lead_min_ns = 60'000;       // How early before the device runs dry work is let in, at least.
   std::uint64_t lead_max_ns = 10'000'000;   //
-  std::uint64_t crowd_lead_ns = 2'000'000;  // So much earlier while every tenant waits for its turn.
+  std::uint64_t crowd_lead_ns = 2'000'000;  // So much earlier while every tenant came for its turn lately,
+  std::uint64_t gate_lead_ns = 20'000'000;  // and while every one stands at the gate with more.
   std::uint64_t urgent_lead_max_ns = 300'000;  // Never earlier while somebody more urgent may come.
   std::uint64_t quantum_ns = 1'000'000;        // Small kernels are let in by the millisecond.
   std::uint64_t standing_ns = 12'000'000;      // Most credit an idle, entitled tenant holds.
@@ -43,7 +45,7 @@ class LaneArbiter {
   std::uint64_t step(std::uint64_t now);
   [[nodiscard]] const std::vector<LaneControl*>& woken() const { return woken_; }
 
-  [[nodiscard]] std::uint64_t busy_until() const { return busy_until_; }
+  [[nodiscard]] std::uint64_t busy_until() const { return queue_.busy_until(); }
   [[nodiscard]] std::uint64_t lead_ns() const { return lead_ns_; }
   [[nodiscard]] std::size_t tenants() const { return tenants_.size(); }
 
@@ -57,6 +59,7 @@ class LaneArbiter {
     ShareMode mode = ShareMode::kFair;
     std::uint64_t submitted = 0;  // As read last, and so is the next.
     std::uint64_t charged = 0;
+    std::uint64_t came_at = 0;
     std::uint64_t active_at = 0;     // Last charge or wait.
     std::uint64_t work_ends_at = 0;  // Its own part of the model.
     std::uint64_t served_wait = 0;   // The wait that was answered last.
@@ -65,34 +68,26 @@ class LaneArbiter {
     std::uint64_t waited_at = 0;  // Last time it was seen to come to the gate and wait.
     std::uint64_t due_at = 0;     // When its grant should have been given.
     std::uint64_t last_end = 0;
-    double virtual_ns = 0;    // Device time received for each unit of share.
-    bool granted = false;     // A grant is out and not all of it was used.
-    bool used_grant = false;  //
-    bool held = false;        // It was let in late on purpose.
-    bool kept_off = false;    // Its last grant ran out before it came: it wants the device, its host is busy.
-    bool probing = false;  // It was let in behind work of others that should still run; its end is awaited.
+    std::uint32_t began_told = 0;  // Of `began` in its rules.
+    double virtual_ns = 0;         // Device time received for each unit of share.
+    bool granted = false;          // A grant is out and not all of it was used.
+    bool used_grant = false;       //
+    bool held = false;             // It was let in late on purpose.
+    bool kept_off = false;  // Its last grant ran out before it came: it wants the device, its host is busy.
+    bool probing = false;   // It was let in behind work of others that should still run; its end is awaited.
     std::uint64_t doubted_until = 0;  // It claimed work that cannot have run.
     std::uint64_t granted_at = 0;
     std::uint64_t expected_ns = 0;
     [[nodiscard]] bool waits() const { return seen_wait != served_wait; }
   };
-  // One stretch of work as it came in, oldest first; the model of the device's queue.
-  struct Stretch {
-    std::uint64_t key = 0;
-    std::uint64_t came_at = 0;
-    std::uint64_t submitted_to = 0;
-    std::uint64_t length = 0;
-    std::uint64_t end = 0;
-  };
-
+  void read_all(std::uint64_t now);
   void read(Tenant& tenant, std::uint64_t now);
   void accept(Tenant& tenant, std::uint64_t came_at, std::uint64_t length);
   [[nodiscard]] std::uint64_t comes_until(const Tenant& tenant) const;
   [[nodiscard]] std::uint64_t expires_at(const Tenant& tenant) const;
-  void learn_end(Tenant& tenant, std::uint64_t now);
-  void doubt_before(std::size_t index, std::uint64_t ended_at);
-  void forget_doubted(std::uint64_t now);
-  void replay_from(std::size_t index);
+  void learn_ends(Tenant& tenant, std::uint64_t now);
+  void settle(std::uint64_t now);
+  Tenant* find(std::uint64_t key);
   void adapt_lead(const Tenant& tenant, std::uint64_t came_at);
   void keep_standing(std::uint64_t now);
   [[nodiscard]] std::uint64_t horizon(std::uint64_t now) const;
@@ -105,9 +100,10 @@ class LaneArbiter {
 
   ArbiterSettings settings_;
   std::vector<Tenant> tenants_;
-  std::vector<Stretch> queue_;
+  DeviceQueue queue_;
+  std::vector<Tenant*> arrivals_;  // In the order their work came; kept for its memory.
   std::vector<LaneControl*> woken_;
-  std::uint64_t busy_until_ = 0;
+  std::uint64_t stepped_at_ = 0;
   std::uint64_t lead_ns_;
   std::uint32_t late_in_a_row_ = 0;
 };

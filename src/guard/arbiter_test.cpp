@@ -10,6 +10,7 @@
 
 #include "guard/gate.hpp"
 #include "guard/kernel_times.hpp"
+#include "guard/open_measures.hpp"
 
 namespace tranche::guard {
 namespace {
@@ -21,6 +22,7 @@ constexpr std::uint64_t kUs = 1'000;
 struct Device {
   std::uint64_t free_at = 0;
   std::uint64_t busy = 0;
+  std::uint64_t longest = 0;  // From when work came in to its end.
   std::uint64_t lag = 20 * kUs;
   std::uint64_t run(std::uint64_t now, std::uint64_t length) {
     free_at = std::max(free_at, now) + length;
@@ -33,9 +35,13 @@ struct Client {
   std::unique_ptr<ControlRegion> control = std::make_unique<ControlRegion>();
   std::unique_ptr<LedgerRegion> ledger = std::make_unique<LedgerRegion>();
   std::unique_ptr<KernelTimes> times = std::make_unique<KernelTimes>();
+  std::unique_ptr<OpenMeasures> open = std::make_unique<OpenMeasures>();
   std::uint64_t kernel = 2 * kMs;
+  std::function<std::uint64_t()> varies;  // If set, every kernel is as long as it says.
   std::uint64_t period = 0;  // Zero: saturating. Otherwise a burst of `burst` kernels every `period`.
   int burst = 5;
+  std::size_t in_flight = 1'000'000;  // Then it waits for the oldest to end before it launches another.
+  std::deque<std::uint64_t> ends;
   std::uint64_t next_at = 0;  // When the thread acts next; kNever while it sleeps at the gate.
   bool stopped = false;
   std::function<std::uint64_t()> wakes_late = [] { return std::uint64_t{0}; };  // Beyond the host's lateness.
@@ -80,15 +86,27 @@ struct World {
     while (!client.pending.empty() && client.pending.front().known_at <= now) {
       const auto m = client.pending.front();
       client.pending.pop_front();
-      KernelTime& entry = client.times->resident(1);
-      const Reading reading =
-          read_ends({m.submitted, m.began, m.clear, m.end, m.predicted, !KernelTimes::unknown(entry)});
-      Correction c;
-      if (reading.usable)
-        c = client.times->learn(entry, 1, m.predicted, m.covered, reading.device_ns, reading.trust);
-      gate.correct(c.charge_ns, c.confirmed_ns);
       gate.report_end(m.mark, m.end);
+      KernelTime& entry = client.times->resident(1);
+      const bool known = !KernelTimes::unknown(entry);
+      const LaunchEnds ends{m.submitted, m.began, m.clear, m.end, m.predicted, known};
+      const Reading reading = read_ends(ends);
+      OpenMeasure measure{&entry, 1, m.mark, m.predicted, m.covered, 0, ends};
+      if (known && reading.others_about && client.open->keep(measure)) continue;
+      conclude(client, measure, reading);
+      measure.charged_ns = reading.device_ns;
+      if (!known && reading.others_about) client.open->keep(measure);
     }
+    OpenMeasure measure;
+    Reading reading;
+    while (client.open->take(*client.control, *client.ledger, now, measure, reading))
+      conclude(client, measure, reading);
+  }
+
+  static void conclude(Client& client, const OpenMeasure& measure, const Reading& reading) {
+    if (!reading.usable) return;
+    const Correction c = client.times->learn(*measure.entry, 1, measure.charged_ns, measure.covered, reading);
+    LaneGate(*client.control, *client.ledger, 0, Lane::kCompute).correct(c.charge_ns, c.confirmed_ns);
   }
 
   // One attempt of the client's thread to launch; mirrors what front.cpp does.
@@ -117,7 +135,9 @@ struct World {
       broker_at = std::min(broker_at, now + late());
       return;
     }
+    if (client.varies) client.kernel = client.varies();
     const std::uint64_t end = device.run(now, client.kernel);
+    device.longest = std::max(device.longest, end - now);
     client.received += client.kernel;
     std::uint32_t covered = 0;
     if (client.times->measure_now(entry, covered))
@@ -125,6 +145,11 @@ struct World {
           {end + device.lag, end, client.prior_end, now, verdict.clear_at, verdict.mark, predicted, covered});
     client.prior_end = end;
     client.next_at = now + 5 * kUs;
+    client.ends.push_back(end);
+    if (client.ends.size() >= client.in_flight) {
+      client.next_at = std::max(client.next_at, client.ends.front() + device.lag + late());
+      client.ends.pop_front();
+    }
     if (client.period != 0 && --client.left == 0) {
       client.latencies.push_back(static_cast<double>(end + device.lag - client.burst_began) / kMs);
       client.next_at = std::max(end + device.lag, client.burst_began + client.period);
@@ -155,6 +180,14 @@ struct World {
     }
   }
 };
+
+// A virtual machine whose host has other guests: threads wake a millisecond late now and then, and sometimes
+// ten.
+std::uint64_t late_now_and_then(std::minstd_rand& random) {
+  const auto lot = random() % 300;
+  if (lot == 0) return (1 + random() % 10) * kMs;
+  return lot < 5 ? (500 + random() % 2000) * kUs : 50 * kUs;
+}
 
 double share_of(const World& world, std::size_t index) {
   std::uint64_t total = 0;
@@ -212,20 +245,60 @@ TEST_CASE("arbiter: a first measure that was wrong by half or by double does not
                        << share_of(world, 0) << " predicted us " << entry.predicted_ns.load() / kUs);
         CHECK(share_of(world, 0) > 29.0);
         CHECK(share_of(world, 0) < 31.0);
+        CHECK(entry.predicted_ns.load() > kernel - kernel / 20);
+        CHECK(entry.predicted_ns.load() < kernel + kernel / 20);
       }
     }
   }
 }
 
-TEST_CASE("arbiter: five tenants get 40/30/15/10/5") {
-  World world;
+TEST_CASE(
+    "arbiter: five tenants that begin at once get 40/30/15/10/5, whatever their kernels, on a late host") {
   const std::uint32_t shares[] = {4000, 3000, 1500, 1000, 500};
-  for (const std::uint32_t share : shares) world.add(share, 2 * kMs);
-  world.run(10'000 * kMs);
-  for (std::size_t i = 0; i < 5; ++i) {
-    CHECK(share_of(world, i) > shares[i] / 100.0 - 1);
-    CHECK(share_of(world, i) < shares[i] / 100.0 + 1);
+  for (const std::uint64_t lag : {20 * kUs, 5 * kMs}) {
+    for (const std::uint64_t kernel : {2 * kMs, 20 * kMs}) {
+      World world;
+      std::minstd_rand random(5);
+      world.device.lag = lag;
+      world.late = [&random] { return late_now_and_then(random); };
+      for (const std::uint32_t share : shares) world.add(share, kernel);
+      world.run(10'000 * kMs);
+      const double busy = busy_percent(world, 10'000 * kMs);
+      INFO("lag us " << lag / kUs << " kernel us " << kernel / kUs << " busy " << busy);
+      for (std::size_t i = 0; i < 5; ++i) {
+        CHECK(share_of(world, i) > shares[i] / 100.0 - 1);
+        CHECK(share_of(world, i) < shares[i] / 100.0 + 1);
+      }
+      CHECK(busy >= 98.0);
+    }
   }
+}
+
+TEST_CASE("arbiter: whoever tells no ends is charged what it says its work took") {
+  World world;
+  Client& longer = world.add(5000, kMs);
+  Client& shorter = world.add(5000, kMs);
+  for (auto& client : world.clients) {
+    client->used().submitted_ns.store(kMs);
+    client->used().submitted_at.store(kMs);
+    LaneGate(*client->control, *client->ledger, 0, Lane::kCompute).announce_wait(20 * kMs);
+  }
+  longer.used().corrected_ns.store(9 * kMs);
+  world.arbiter.step(50 * kMs);
+  REQUIRE(world.arbiter.woken().size() == 1);
+  CHECK(world.arbiter.woken()[0] == &shorter.rules());
+}
+
+TEST_CASE("arbiter: work that nobody can foresee is not let in by the heap") {
+  World world;
+  std::minstd_rand random(3);
+  for (const std::uint32_t share : {3000U, 7000U})
+    world.add(share, kMs).varies = [&random] { return (20 + random() % 20) * kMs / 10; };
+  world.run(10'000 * kMs);
+  INFO("longest ms " << world.device.longest / kMs << " share " << share_of(world, 0));
+  CHECK(world.device.longest < 12 * kMs);
+  CHECK(share_of(world, 0) > 29.0);
+  CHECK(share_of(world, 0) < 31.0);
 }
 
 TEST_CASE("arbiter: an idle partner's part is used at once") {
@@ -270,6 +343,42 @@ TEST_CASE("arbiter: on a host that wakes threads late the lead grows until the d
   CHECK(busy_percent(world, 10'000 * kMs) >= 95.0);
   CHECK(share_of(world, 0) > 28.0);
   CHECK(share_of(world, 0) < 32.0);
+}
+
+TEST_CASE("arbiter: a host whose threads now and then wake ten milliseconds late does not idle the device") {
+  for (const std::uint64_t kernel : {kMs / 10, 2 * kMs, 20 * kMs}) {
+    for (const int tenants : {2, 5}) {
+      World world;
+      std::minstd_rand random(11);
+      world.late = [&random] { return late_now_and_then(random); };
+      world.add(3000, kernel);
+      for (int i = 1; i < tenants; ++i) world.add(7000U / static_cast<unsigned>(tenants - 1), kernel);
+      world.run(20'000 * kMs);
+      const double busy = busy_percent(world, 20'000 * kMs);
+      INFO("kernel us " << kernel / kUs << " tenants " << tenants << " share " << share_of(world, 0)
+                        << " busy " << busy << " lead us " << world.arbiter.lead_ns() / kUs);
+      CHECK(share_of(world, 0) > 29.0);
+      CHECK(share_of(world, 0) < 31.0);
+      CHECK(busy >= 99.0);
+    }
+  }
+}
+
+TEST_CASE("arbiter: whoever brings few kernels at once is not put behind a long queue of others") {
+  struct Shallow {
+    std::size_t in_flight;
+    double least;  // One at a time finds the other's kernel running whenever its own has ended.
+  };
+  for (const Shallow shallow : {Shallow{1, 48}, Shallow{2, 63}, Shallow{4, 69}}) {
+    World world;
+    world.add(3000, 2 * kMs);
+    world.add(7000, 2 * kMs).in_flight = shallow.in_flight;
+    world.run(10'000 * kMs);
+    INFO("in flight " << shallow.in_flight << " share " << share_of(world, 1) << " busy "
+                      << busy_percent(world, 10'000 * kMs));
+    CHECK(share_of(world, 1) > shallow.least);
+    CHECK(busy_percent(world, 10'000 * kMs) >= 97.0);
+  }
 }
 
 TEST_CASE(

@@ -7,12 +7,13 @@
 
 #include "guard/gate.hpp"
 #include "guard/host_clock.hpp"
+#include "guard/open_measures.hpp"
 #include "guard/session.hpp"
 
 namespace tranche::guard {
 
-thread_local LaunchThread launch_thread;  // NOLINT: the inline path lives here.
-KernelTimes kernel_times;                 // NOLINT: what this process knows about its kernels.
+constinit thread_local LaunchThread launch_thread;  // NOLINT: the inline path lives here.
+KernelTimes kernel_times;                           // NOLINT: what this process knows about its kernels.
 
 namespace {
 
@@ -27,10 +28,12 @@ constexpr int kBrokerAnswersWithinMs = 100;
 constexpr std::uint64_t kCopyChunk = 16ULL << 20;
 constexpr std::uint64_t kCopyNsPerMiBFirst = 100'000;  // About 10 GB/s until measured.
 
-std::atomic<void (*)()> poll_measures;       // NOLINT
-std::atomic<std::uint64_t> copy_ns_per_mib;  // NOLINT
-std::atomic<std::uint64_t> last_measure_at;  // NOLINT
-std::atomic<std::uint64_t> last_refusal_at;  // NOLINT
+std::atomic<void (*)()> poll_measures;          // NOLINT
+std::atomic<std::uint64_t> copy_ns_per_mib;     // NOLINT
+std::atomic<std::uint64_t> last_measure_at;     // NOLINT
+std::atomic<std::uint64_t> last_refusal_at;     // NOLINT
+OpenMeasures open_measures;                     // NOLINT
+std::atomic<std::uint32_t> open_measures_busy;  // NOLINT
 
 const DeviceControl* settings(std::uint32_t device) {
   const ControlRegion* control = control_region();
@@ -42,6 +45,13 @@ void ring() {
   const std::uint64_t one = 1;
   if (bell >= 0 && ::write(bell, &one, sizeof one) < 0) return;  // Full bell: it rings already.
 }
+
+void give_up(KernelTime& entry, std::uint64_t key) {
+  if (entry.key.load(kRelaxed) != key) return;
+  if (entry.pending.load(kRelaxed) > 0) entry.pending.fetch_sub(1, kRelaxed);
+}
+
+void conclude_open(std::uint64_t now);
 
 // Waits at the gate until `amount_ns` is charged, or the execution time is over.
 Verdict acquire(std::uint32_t device, Lane lane, std::uint64_t amount_ns, std::uint64_t& passed_at) {
@@ -62,6 +72,7 @@ Verdict acquire(std::uint32_t device, Lane lane, std::uint64_t amount_ns, std::u
       // What was measured meanwhile may already open the gate.
       poll();
       const std::uint64_t later = monotonic_ns();
+      conclude_open(later);
       const Verdict second = gate.try_pass(amount_ns, later);
       if (second.passage == Passage::kPassed) {
         gate.count_throttled(later - began);
@@ -221,38 +232,85 @@ void launch_failed(const LaunchTicket& ticket) {
 
 namespace {
 
-void settle(const LaunchTicket& ticket, std::uint64_t device_ns, Trust trust, std::uint64_t ended_at) {
+// What a launch was charged is put right by what it took.
+void conclude(const OpenMeasure& measure, const Reading& reading) {
   LedgerRegion* ledger = ledger_region();
-  if (ticket.entry == nullptr || ledger == nullptr) return;
+  if (ledger == nullptr) return;
+  if (!reading.usable) return give_up(*measure.entry, measure.key);
   const Correction correction =
-      kernel_times.learn(*ticket.entry, ticket.key, ticket.predicted_ns, ticket.covered, device_ns, trust);
-  LaneGate gate(*control_region(), *ledger, ticket.device, Lane::kCompute);
-  gate.correct(correction.charge_ns, correction.confirmed_ns);
-  if (ended_at != 0) gate.report_end(ticket.mark, ended_at);
+      kernel_times.learn(*measure.entry, measure.key, measure.charged_ns, measure.covered, reading);
+  LaneGate(*control_region(), *ledger, measure.device, Lane::kCompute)
+      .correct(correction.charge_ns, correction.confirmed_ns);
+}
+
+void report_end(const LaunchTicket& ticket, std::uint64_t ended_at) {
+  if (LedgerRegion* ledger = ledger_region(); ledger != nullptr && ended_at != 0)
+    LaneGate(*control_region(), *ledger, ticket.device, Lane::kCompute).report_end(ticket.mark, ended_at);
+}
+
+// Held by one thread at a time; whoever does not get it goes by the model.
+class OpenMeasuresTurn {
+ public:
+  OpenMeasuresTurn() : got_(open_measures_busy.exchange(1, std::memory_order_acquire) == 0) {}
+  ~OpenMeasuresTurn() {
+    if (got_) open_measures_busy.store(0, std::memory_order_release);
+  }
+  OpenMeasuresTurn(const OpenMeasuresTurn&) = delete;
+  OpenMeasuresTurn& operator=(const OpenMeasuresTurn&) = delete;
+  explicit operator bool() const { return got_; }
+
+ private:
+  bool got_;
+};
+
+bool keep_open(const OpenMeasure& measure) {
+  const OpenMeasuresTurn turn;
+  return turn && open_measures.keep(measure);
+}
+
+void conclude_open(std::uint64_t now) {
+  const OpenMeasuresTurn turn;
+  OpenMeasure measure;
+  Reading reading;
+  while (turn && open_measures.take(*control_region(), *ledger_region(), now, measure, reading))
+    conclude(measure, reading);
 }
 
 }  // namespace
 
 void work_completed(const LaunchTicket& ticket, std::uint64_t device_ns, std::uint64_t ended_at) {
-  settle(ticket, device_ns, Trust::kExact, ended_at);
+  if (ticket.entry == nullptr) return;
+  conclude({ticket.entry, ticket.key, ticket.mark, ticket.predicted_ns, ticket.covered, ticket.device, {}},
+           {device_ns, device_ns, Trust::kExact});
+  report_end(ticket, ended_at);
 }
 
 void work_ended(const LaunchTicket& ticket, std::uint64_t began_at, std::uint64_t ended_at) {
+  if (ticket.entry == nullptr) return;
   if (ended_at <= ticket.submitted_at) return measure_lost(ticket);  // The clocks were not tied well.
-  const bool known = ticket.entry != nullptr && !KernelTimes::unknown(*ticket.entry);
-  Reading reading =
-      read_ends({ticket.submitted_at, began_at, ticket.clear_at, ended_at, ticket.predicted_ns, known});
-  if (ticket.entry != nullptr && ticket.entry->key.load(kRelaxed) == ticket.key)
+  const bool known = !KernelTimes::unknown(*ticket.entry);
+  OpenMeasure measure{ticket.entry,
+                      ticket.key,
+                      ticket.mark,
+                      ticket.predicted_ns,
+                      ticket.covered,
+                      ticket.device,
+                      {ticket.submitted_at, began_at, ticket.clear_at, ended_at, ticket.predicted_ns, known}};
+  Reading reading = read_ends(measure.ends);
+  report_end(ticket, ended_at);
+  const bool others_before = reading.others_about && ticket.predicted_ns >= kCreditChunkNs;
+  if (known && others_before && keep_open(measure)) return;
+  if (ticket.entry->key.load(kRelaxed) == ticket.key)
     reading.device_ns = KernelTimes::at_most_each(*ticket.entry, ended_at, ticket.covered, reading.device_ns);
-  if (reading.usable) return settle(ticket, reading.device_ns, reading.trust, ended_at);
-  measure_lost(ticket);
-  if (LedgerRegion* ledger = ledger_region())
-    LaneGate(*control_region(), *ledger, ticket.device, Lane::kCompute).report_end(ticket.mark, ended_at);
+  conclude(measure, reading);
+  if (known || !others_before) return;
+  // The first of its kind is not waited for, but put right.
+  measure.charged_ns = reading.device_ns;
+  keep_open(measure);
 }
 
 void measure_lost(const LaunchTicket& ticket) {
-  if (ticket.entry == nullptr || ticket.entry->key.load(kRelaxed) != ticket.key) return;
-  if (ticket.entry->pending.load(kRelaxed) > 0) ticket.entry->pending.fetch_sub(1, kRelaxed);
+  if (ticket.entry != nullptr) give_up(*ticket.entry, ticket.key);
 }
 
 void set_poll(void (*poll)()) {

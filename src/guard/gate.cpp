@@ -77,7 +77,9 @@ Verdict LaneGate::try_pass(std::uint64_t amount_ns, std::uint64_t now) {
     }
   }
   if (gate == Gate::kArbitrated && !silent) {
-    if (difference(rules_->granted_ns.load(std::memory_order_acquire), charged_ns(*ledger_)) <= 0)
+    // What was predicted too long gives nothing back here: the broker counts it, and others may be before us.
+    const std::uint64_t submitted = ledger_->submitted_ns.load(std::memory_order_acquire);
+    if (difference(rules_->granted_ns.load(std::memory_order_acquire), submitted) <= 0)
       return {Passage::kWait, kSleepMaxNs, true};
   }
   Verdict passed{Passage::kPassed};
@@ -112,8 +114,19 @@ void LaneGate::correct(std::int64_t charge_ns, std::uint64_t confirmed_ns) {
 }
 
 void LaneGate::report_end(std::uint64_t mark, std::uint64_t end_at) {
-  const Pair before = ledger_->last_end.load();
-  if (end_at > before.low) ledger_->last_end.replace(before, {end_at, mark});  // Lost to a later one: fine.
+  AtomicPair& place = ledger_->ends[ledger_->ends_told.fetch_add(1, kRelaxed) % kEndsKept];
+  place.replace(place.load(), {end_at, mark});  // Lost to a later one: fine.
+}
+
+// Of the stretches known to have begun, the first that reaches up to `mark`: it holds the work, unless one in
+// between was not told, and that shows in its beginning after the end.
+std::uint64_t LaneGate::began_at(std::uint64_t mark, std::uint64_t ended_at) const {
+  Pair first{0, UINT64_MAX};
+  for (const AtomicPair& each : rules_->began) {
+    const Pair stretch = each.load();
+    if (stretch.low != 0 && stretch.high >= mark && stretch.high < first.high) first = stretch;
+  }
+  return first.low < ended_at ? first.low : 0;
 }
 
 void LaneGate::count(std::uint64_t operations, std::uint64_t bytes) {

@@ -49,6 +49,8 @@ class LaneGate {
   [[nodiscard]] std::uint32_t wake_word() const { return rules_->wake.load(std::memory_order_acquire); }
   void correct(std::int64_t charge_ns, std::uint64_t confirmed_ns);
   void report_end(std::uint64_t mark, std::uint64_t end_at);
+  // When the work of others before the launch with this mark had ended; zero: it is not known (yet).
+  [[nodiscard]] std::uint64_t began_at(std::uint64_t mark, std::uint64_t ended_at) const;
   void count(std::uint64_t operations, std::uint64_t bytes);
   void count_throttled(std::uint64_t wall_ns) {
     ledger_->throttled_ns.fetch_add(wall_ns, std::memory_order_relaxed);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "guard/kernel_times.hpp"
+#include "guard/open_measures.hpp"
 
 namespace tranche::guard {
 namespace {
@@ -96,7 +97,10 @@ TEST_CASE("gate: an arbitrated lane spends its grant, overruns once, and then as
   const Verdict verdict = gate.try_pass(1, 1);
   CHECK(verdict.passage == Passage::kWait);
   CHECK(verdict.wants_broker);
-  gate.correct(-20 * static_cast<std::int64_t>(kMs), 0);  // It was far shorter than predicted.
+  // It was far shorter than predicted: others may have waited longer, so that is for the broker to give.
+  gate.correct(-20 * static_cast<std::int64_t>(kMs), 0);
+  CHECK(gate.try_pass(1, 1).passage == Passage::kWait);
+  lab.rules().granted_ns.store(23 * kMs);
   CHECK(gate.try_pass(1, 1).passage == Passage::kPassed);
 }
 
@@ -112,22 +116,81 @@ TEST_CASE("gate: a paused job waits and an ended one is told so") {
   CHECK(lab.gate().try_pass(1, 5 * kMs).passage == Passage::kEnded);
 }
 
+Reading exactly(std::uint64_t ns) {
+  return {ns, ns, Trust::kExact};
+}
+
 TEST_CASE("kernel times: what a measure says is charged for all launches it stands for") {
   auto times = std::make_unique<KernelTimes>();
   KernelTime& entry = times->resident(9);
   std::uint32_t covered = 0;
   REQUIRE(times->measure_now(entry, covered));
   CHECK(covered == 1);
-  CHECK(times->learn(entry, 9, kUnknownKernelNs, covered, 2 * kMs).charge_ns ==
+  CHECK(times->learn(entry, 9, kUnknownKernelNs, covered, exactly(2 * kMs)).charge_ns ==
         static_cast<std::int64_t>(kMs));
   CHECK(entry.predicted_ns.load() == 2 * kMs);
   // A year of agreeing measures makes them rarer, up to a bound in device time.
-  for (int i = 0; i < 100; ++i) times->learn(entry, 9, 2 * kMs, 1, 2 * kMs);
+  for (int i = 0; i < 100; ++i) times->learn(entry, 9, 2 * kMs, 1, exactly(2 * kMs));
   CHECK(entry.interval_ns.load() == kMeasureEveryNs);
   CHECK(times->measure_now(entry, covered));  // 2 ms kernels: still every one.
   // Ten launches of half a millisecond were charged 2 ms each.
-  CHECK(times->learn(entry, 9, 2 * kMs, 10, kMs / 2).charge_ns == -15 * static_cast<std::int64_t>(kMs));
+  CHECK(times->learn(entry, 9, 2 * kMs, 10, exactly(kMs / 2)).charge_ns ==
+        -15 * static_cast<std::int64_t>(kMs));
   CHECK(entry.interval_ns.load() == 0);
+}
+
+TEST_CASE("kernel times: work is not longer than since the work of others before it should have ended") {
+  const std::uint64_t t = 1'000 * kMs;
+  // Submitted 9 ms before its end; what others had in front should have ended 2 ms before.
+  Reading reading = read_ends({t, t - kMs, t + 7 * kMs, t + 9 * kMs, 8 * kMs, true});
+  CHECK(reading.device_ns == 2 * kMs);
+  CHECK(reading.most_ns == 9 * kMs);
+  CHECK(reading.trust == Trust::kModelled);
+  CHECK(reading.others_about);
+  reading = read_ends({t, t - kMs, 0, t + 9 * kMs, 8 * kMs, true});  // No others.
+  CHECK(reading.device_ns == 9 * kMs);
+  CHECK(reading.trust == Trust::kExact);
+  // The model says that others still run: only that it was no longer than this is sure.
+  reading = read_ends({t, t - kMs, t + 20 * kMs, t + 3 * kMs, 8 * kMs, true});
+  CHECK(reading.device_ns == 3 * kMs);
+  CHECK(reading.trust == Trust::kExact);
+  CHECK_FALSE(read_ends({t, t - kMs, t + 20 * kMs, t + 9 * kMs, 8 * kMs, true}).usable);
+}
+
+TEST_CASE("gate: a launch finds when the work of others before it had ended, or that it is not known") {
+  Lab lab = lab_with(ShareMode::kFair, 3000, Gate::kArbitrated);
+  auto tell = [&](std::size_t place, std::uint64_t began, std::uint64_t up_to) {
+    lab.rules().began[place].replace(lab.rules().began[place].load(), {began, up_to});
+  };
+  CHECK(lab.gate().began_at(10 * kMs, 50 * kMs) == 0);
+  tell(0, 40 * kMs, 10 * kMs);
+  tell(1, 60 * kMs, 14 * kMs);
+  CHECK(lab.gate().began_at(10 * kMs, 50 * kMs) == 40 * kMs);
+  CHECK(lab.gate().began_at(9 * kMs, 50 * kMs) == 40 * kMs);  // In the middle of the stretch.
+  CHECK(lab.gate().began_at(12 * kMs, 58 * kMs) == 0);  // That stretch was not told; the next began later.
+  CHECK(lab.gate().began_at(13 * kMs, 70 * kMs) == 60 * kMs);
+}
+
+TEST_CASE("open measures: concluded exactly once the beginning is told, by the model when nobody tells") {
+  Lab lab = lab_with(ShareMode::kFair, 3000, Gate::kArbitrated);
+  auto times = std::make_unique<KernelTimes>();
+  OpenMeasures open;
+  OpenMeasure measure{&times->resident(9), 9, 10 * kMs, 2 * kMs, 1, 0, {}};
+  measure.ends = {30 * kMs, 20 * kMs, 41 * kMs, 45 * kMs, 2 * kMs, true};
+  CHECK(open.keep(measure));
+  OpenMeasure out;
+  Reading reading;
+  CHECK_FALSE(open.take(*lab.control, *lab.ledger, 46 * kMs, out, reading));
+  lab.rules().began[3].replace({}, {43 * kMs, 10 * kMs});
+  CHECK(open.take(*lab.control, *lab.ledger, 46 * kMs, out, reading));
+  CHECK(reading.device_ns == 2 * kMs);
+  CHECK(reading.trust == Trust::kExact);
+  measure.mark = 20 * kMs;
+  CHECK(open.keep(measure));
+  CHECK(open.take(*lab.control, *lab.ledger, 500 * kMs, out, reading));
+  CHECK(reading.device_ns == 4 * kMs);
+  CHECK(reading.trust == Trust::kModelled);
+  CHECK_FALSE(open.take(*lab.control, *lab.ledger, 500 * kMs, out, reading));
 }
 
 TEST_CASE("kernel times: launches too short to be timed are no longer than their part of the time between") {
@@ -156,7 +219,7 @@ TEST_CASE("kernel times: an evicted kernel's late measure does not teach its suc
   std::uint64_t other = 10;
   while (KernelTimes::place(other) != KernelTimes::place(9)) ++other;
   times->resident(other);
-  times->learn(entry, 9, kUnknownKernelNs, 1, 50 * kMs);
+  times->learn(entry, 9, kUnknownKernelNs, 1, exactly(50 * kMs));
   CHECK(times->find(9) == nullptr);
   CHECK(times->find(other)->predicted_ns.load() == kUnknownKernelNs);
 }

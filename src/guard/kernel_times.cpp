@@ -46,11 +46,18 @@ Reading read_ends(const LaunchEnds& ends) {
   const std::uint64_t own = std::max(ends.began_at, ends.submitted_at);
   const std::uint64_t most = ends.ended_at > own ? ends.ended_at - own : 0;
   const bool others_about = ends.clear_at != 0 && ends.clear_at + kOthersAboutNs > own;
-  // Whatever others did, it cannot have been longer than this.
-  if (!others_about || (ends.known && most < ends.predicted_ns)) return {most, Trust::kExact};
-  if (ends.clear_at <= own) return {most, Trust::kModelled};
-  if (ends.clear_at < ends.ended_at) return {ends.ended_at - ends.clear_at, Trust::kModelled};
-  return {most, Trust::kModelled, !ends.known};  // The model is behind the device.
+  if (!others_about) return {most, most, Trust::kExact};
+  Reading reading{most, most, Trust::kModelled, true, true};
+  if (ends.clear_at <= own) return reading;
+  if (ends.clear_at < ends.ended_at) {
+    reading.device_ns = ends.ended_at - ends.clear_at;
+    return reading;
+  }
+  // The model is behind the device. Whatever others did, it cannot have been longer than this.
+  const bool shorter = ends.known && most < ends.predicted_ns;
+  if (shorter) reading.trust = Trust::kExact;
+  reading.usable = shorter || !ends.known;
+  return reading;
 }
 
 KernelTime& KernelTimes::resident(std::uint64_t key) {
@@ -100,14 +107,14 @@ Correction KernelTimes::learn(KernelTime& entry,
                               std::uint64_t key,
                               std::uint64_t predicted_ns,
                               std::uint32_t covered,
-                              std::uint64_t measured_ns,
-                              Trust trust) {
+                              const Reading& reading) {
+  std::uint64_t measured_ns = reading.device_ns;
   const bool resident_still = entry.key.load(kRelaxed) == key;
   if (resident_still && entry.pending.load(kRelaxed) > 0) entry.pending.fetch_sub(1, kRelaxed);
-  if (resident_still && trust == Trust::kModelled &&
+  if (resident_still && reading.trust == Trust::kModelled &&
       (doubtfully_short(entry, measured_ns, predicted_ns) ||
        forgiven(entry, measured_ns, predicted_ns, covered)))
-    measured_ns = predicted_ns;
+    measured_ns = std::min(predicted_ns, reading.most_ns);
   const auto error = static_cast<std::int64_t>(measured_ns) - static_cast<std::int64_t>(predicted_ns);
   // One odd measure speaks fully for its own launch, but not without bound for those it stands for.
   const auto bound = static_cast<std::int64_t>(std::max(predicted_ns, kKernelNsMin));

@@ -43,8 +43,10 @@ struct LaunchEnds {
 };
 struct Reading {
   std::uint64_t device_ns = 0;
+  std::uint64_t most_ns = 0;  // Longer it cannot have been, whatever others did.
   Trust trust = Trust::kExact;
-  bool usable = true;  // Otherwise nothing was learned.
+  bool usable = true;         // Otherwise nothing was learned.
+  bool others_about = false;  // Others worked a moment ago, so some of it may be theirs.
 };
 Reading read_ends(const LaunchEnds& ends);
 
@@ -79,13 +81,13 @@ class KernelTimes {
                                     std::uint64_t ended_at,
                                     std::uint32_t covered,
                                     std::uint64_t device_ns);
-  // A measure came back: `covered` launches were charged `predicted_ns` each, this one took `measured_ns`.
+  // A measure came back: `covered` launches were charged `predicted_ns` each, this one took what `reading`
+  // says.
   Correction learn(KernelTime& entry,
                    std::uint64_t key,
                    std::uint64_t predicted_ns,
                    std::uint32_t covered,
-                   std::uint64_t measured_ns,
-                   Trust trust = Trust::kExact);
+                   const Reading& reading);
 
   static std::uint32_t place(std::uint64_t key) {
     return static_cast<std::uint32_t>((key * 0x9e3779b97f4a7c15ULL) >> 52);

@@ -16,10 +16,11 @@ namespace tranche::guard {
 
 inline constexpr std::uint64_t kControlMagic = 0x314c525443525454;  // "TTRCTRL1"
 inline constexpr std::uint64_t kLedgerMagic = 0x3152444c43525454;   // "TTRCLDR1"
-inline constexpr std::uint32_t kLayoutVersion = 3;
+inline constexpr std::uint32_t kLayoutVersion = 4;
 inline constexpr std::uint32_t kDevicesMax = 16;
 inline constexpr std::uint32_t kProcessesMax = 1024;
 inline constexpr std::uint32_t kImagesMax = 256;
+inline constexpr std::uint32_t kEndsKept = 8;  // Of the latest work of a lane.
 inline constexpr std::size_t kTenantNameMax = 64;
 inline constexpr std::uint32_t kShareWhole = 10'000;  // Shares are in hundredths of a percent.
 
@@ -59,7 +60,7 @@ struct RegionHeader {
 
 // What one lane of one device may do now. Written by the broker.
 struct alignas(64) LaneControl {
-  Word64 granted_ns;     // Cumulative device time this tenant may have charged (gate kArbitrated).
+  Word64 granted_ns;     // Cumulative device time this tenant may have submitted (gate kArbitrated).
   Word32 gate;           // Gate.
   Word32 wake;           // Futex word: changes whenever anything in this struct or the limits changes.
   Word64 allowance_ns;   // Ceiling: allowance_ns + (now - allowance_at) * share, on CLOCK_MONOTONIC.
@@ -67,6 +68,9 @@ struct alignas(64) LaneControl {
   Word32 allowance_seq;  // Odd while the two words above are being written.
   Word32 share;          // Of kShareWhole.
   Word64 clear_at;       // CLOCK_MONOTONIC ns when other tenants' work now on the device will be done.
+  // Of work that ended: low: when that of others before it had ended, as they measured it; high:
+  // `submitted_ns` up to the end of it.
+  AtomicPair began[kEndsKept];
 };
 
 struct alignas(64) DeviceControl {
@@ -96,8 +100,9 @@ struct LaneLedger {
   alignas(64) Word64 submitted_ns;  // Cumulative, as predicted when it passed the gate. Never goes back.
   Word64 submitted_at;              // CLOCK_MONOTONIC ns of the last passage.
   Word64 corrected_ns;              // Two's complement: what measures say beyond the predictions.
-  Word64 spare;
-  AtomicPair last_end;  // low: when the device finished a measured launch; high: `submitted_ns` up to it.
+  Word64 ends_told;
+  AtomicPair
+      ends[kEndsKept];  // low: when the device finished a measured launch; high: `submitted_ns` up to it.
   alignas(64) Word64 wait_seq;     // Grows each time a thread begins, or goes on, to wait at the gate.
   Word64 wanted_ns;                // Device time the waiting launch is expected to need.
   Word64 forfeited_ns;             // Ceiling time that was not used and is gone.
