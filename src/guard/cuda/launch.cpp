@@ -19,68 +19,80 @@ __attribute__((constructor)) void begin() {
 }
 }  // namespace
 
-#define GUARD_LAUNCH(name, kind)                                                              \
-  GUARD_EXPORT Result name(void* function,                                                    \
-                           unsigned gx,                                                       \
-                           unsigned gy,                                                       \
-                           unsigned gz,                                                       \
-                           unsigned bx,                                                       \
-                           unsigned by,                                                       \
-                           unsigned bz,                                                       \
-                           unsigned shared,                                                   \
-                           Stream stream,                                                     \
-                           void** parameters,                                                 \
-                           void** extra) {                                                    \
-    const unsigned grid[3] = {gx, gy, gz};                                                    \
-    const unsigned block[3] = {bx, by, bz};                                                   \
-    return launch(grid_key(function, grid, block), stream, kind, [&] {                        \
-      return REAL(name)(function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra); \
-    });                                                                                       \
+// Almost every launch takes the short way: no call but the driver's own, which returns straight to the
+// program, and no parameter that is moved. Everything else is out of line, so that it costs the short way
+// nothing.
+#define GUARD_LAUNCH(name, kind, key, stream, parameters, arguments)                                  \
+  GUARD_EXPORT Result name parameters;                                                                \
+  __attribute__((noinline, cold)) static Result name##_slowly parameters {                            \
+    return launch(key, stream, kind, [&] { return REAL(name) arguments; });                           \
+  }                                                                                                   \
+  GUARD_EXPORT Result name parameters {                                                               \
+    if (auto* ask = REAL_IF_KNOWN(name); ask != nullptr && passes_at_once(key)) return ask arguments; \
+    return name##_slowly arguments;                                                                   \
   }
-GUARD_LAUNCH(cuLaunchKernel, StreamKind::kLegacy)
-GUARD_LAUNCH(cuLaunchKernel_ptsz, StreamKind::kPerThread)
-#undef GUARD_LAUNCH
 
-#define GUARD_LAUNCH(name, kind)                                                       \
-  GUARD_EXPORT Result name(void* function,                                             \
-                           unsigned gx,                                                \
-                           unsigned gy,                                                \
-                           unsigned gz,                                                \
-                           unsigned bx,                                                \
-                           unsigned by,                                                \
-                           unsigned bz,                                                \
-                           unsigned shared,                                            \
-                           Stream stream,                                              \
-                           void** parameters) {                                        \
-    const unsigned grid[3] = {gx, gy, gz};                                             \
-    const unsigned block[3] = {bx, by, bz};                                            \
-    return launch(grid_key(function, grid, block), stream, kind, [&] {                 \
-      return REAL(name)(function, gx, gy, gz, bx, by, bz, shared, stream, parameters); \
-    });                                                                                \
-  }
-GUARD_LAUNCH(cuLaunchCooperativeKernel, StreamKind::kLegacy)
-GUARD_LAUNCH(cuLaunchCooperativeKernel_ptsz, StreamKind::kPerThread)
-#undef GUARD_LAUNCH
+#define GUARD_KERNEL(name, kind)                               \
+  GUARD_LAUNCH(name,                                           \
+               kind,                                           \
+               grid_key(function, {gx, gy, gz}, {bx, by, bz}), \
+               stream,                                         \
+               (void* function,                                \
+                unsigned gx,                                   \
+                unsigned gy,                                   \
+                unsigned gz,                                   \
+                unsigned bx,                                   \
+                unsigned by,                                   \
+                unsigned bz,                                   \
+                unsigned shared,                               \
+                Stream stream,                                 \
+                void** parameters,                             \
+                void** extra),                                 \
+               (function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra))
+GUARD_KERNEL(cuLaunchKernel, StreamKind::kLegacy)
+GUARD_KERNEL(cuLaunchKernel_ptsz, StreamKind::kPerThread)
+#undef GUARD_KERNEL
 
-#define GUARD_LAUNCH(name, kind)                                                                          \
-  GUARD_EXPORT Result name(const LaunchConfig* config, void* function, void** parameters, void** extra) { \
-    if (config == nullptr) return REAL(name)(config, function, parameters, extra);                        \
-    return launch(grid_key(function, config->grid, config->block), config->stream, kind, [&] {            \
-      return REAL(name)(config, function, parameters, extra);                                             \
-    });                                                                                                   \
-  }
-GUARD_LAUNCH(cuLaunchKernelEx, StreamKind::kLegacy)
-GUARD_LAUNCH(cuLaunchKernelEx_ptsz, StreamKind::kPerThread)
+#define GUARD_KERNEL(name, kind)                               \
+  GUARD_LAUNCH(name,                                           \
+               kind,                                           \
+               grid_key(function, {gx, gy, gz}, {bx, by, bz}), \
+               stream,                                         \
+               (void* function,                                \
+                unsigned gx,                                   \
+                unsigned gy,                                   \
+                unsigned gz,                                   \
+                unsigned bx,                                   \
+                unsigned by,                                   \
+                unsigned bz,                                   \
+                unsigned shared,                               \
+                Stream stream,                                 \
+                void** parameters),                            \
+               (function, gx, gy, gz, bx, by, bz, shared, stream, parameters))
+GUARD_KERNEL(cuLaunchCooperativeKernel, StreamKind::kLegacy)
+GUARD_KERNEL(cuLaunchCooperativeKernel_ptsz, StreamKind::kPerThread)
+#undef GUARD_KERNEL
+
+#define GUARD_KERNEL(name, kind)                                                              \
+  GUARD_LAUNCH(name,                                                                          \
+               kind,                                                                          \
+               config_key(config, function),                                                  \
+               config == nullptr ? nullptr : config->stream,                                  \
+               (const LaunchConfig* config, void* function, void** parameters, void** extra), \
+               (config, function, parameters, extra))
+GUARD_KERNEL(cuLaunchKernelEx, StreamKind::kLegacy)
+GUARD_KERNEL(cuLaunchKernelEx_ptsz, StreamKind::kPerThread)
+#undef GUARD_KERNEL
 #undef GUARD_LAUNCH
 
 GUARD_EXPORT Result cuLaunchCooperativeKernelMultiDevice(MultiDeviceLaunch* list,
                                                          unsigned count,
                                                          unsigned flags) {
   if (list == nullptr || count == 0) return REAL(cuLaunchCooperativeKernelMultiDevice)(list, count, flags);
-  return launch(
-      grid_key(list[0].function, list[0].grid, list[0].block), list[0].stream, StreamKind::kLegacy, [&] {
-        return REAL(cuLaunchCooperativeKernelMultiDevice)(list, count, flags);
-      });
+  return launch(grid_key(list[0].function, extent(list[0].grid), extent(list[0].block)),
+                list[0].stream,
+                StreamKind::kLegacy,
+                [&] { return REAL(cuLaunchCooperativeKernelMultiDevice)(list, count, flags); });
 }
 
 GUARD_EXPORT Result cuLaunch(void* function) {

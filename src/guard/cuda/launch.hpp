@@ -37,6 +37,12 @@ inline Result launch(std::uint64_t key, Stream stream, StreamKind kind, Ask ask)
   return launch_slowly(key, stream, kind, ask);
 }
 
+// The short way of a launch: one device, no capture, paid from what this thread holds.
+inline bool passes_at_once(std::uint64_t key) {
+  return captures_active.load(std::memory_order_relaxed) == 0 &&
+         visible_devices.load(std::memory_order_relaxed) == 1 && pass_inline(0, key);
+}
+
 // Copies inside the device and memsets: on the compute engine, and their length goes with their size.
 enum class DeviceWork : std::uint32_t { kCopy, kSet };
 extern const char device_work_marks[8];
@@ -47,10 +53,21 @@ Result device_work(DeviceWork kind, std::uint64_t bytes, Stream stream, StreamKi
   return launch(kernel_key(mark, bytes, 0), stream, streams, ask);
 }
 
-inline std::uint64_t grid_key(const void* function, const unsigned* grid, const unsigned* block) {
+struct Extent {
+  unsigned x, y, z;
+};
+inline Extent extent(const unsigned* three) {
+  return {three[0], three[1], three[2]};
+}
+inline std::uint64_t grid_key(const void* function, const Extent& grid, const Extent& block) {
   return kernel_key(function,
-                    std::uint64_t{grid[0]} * 0x100000001b3ULL + std::uint64_t{grid[1]} * 0x10001ULL + grid[2],
-                    std::uint64_t{block[0]} * 0x10001ULL + std::uint64_t{block[1]} * 257ULL + block[2]);
+                    std::uint64_t{grid.x} * 0x100000001b3ULL + std::uint64_t{grid.y} * 0x10001ULL + grid.z,
+                    std::uint64_t{block.x} * 0x10001ULL + std::uint64_t{block.y} * 257ULL + block.z);
+}
+// A launch without a description is the driver's to refuse.
+inline std::uint64_t config_key(const LaunchConfig* config, const void* function) {
+  return config == nullptr ? kernel_key(function, 0, 0)
+                           : grid_key(function, extent(config->grid), extent(config->block));
 }
 
 }  // namespace tranche::guard::cuda

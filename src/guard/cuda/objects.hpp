@@ -57,7 +57,7 @@ void clean_old_array(std::uint32_t device, void* array, unsigned levels, std::ui
 std::uint64_t element_bytes(int format, unsigned channels);
 
 // Streams of this process that are being captured now: nothing may be recorded, queried or waited for.
-extern std::atomic<std::uint32_t> captures_active;
+extern std::atomic<std::uint32_t> captures_active __attribute__((visibility("hidden")));
 bool is_capturing(Stream stream, bool per_thread);
 
 }  // namespace tranche::guard::cuda

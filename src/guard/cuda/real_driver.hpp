@@ -21,7 +21,7 @@ void* real_address(Hook hook);
 // A driver function that the guard calls but does not stand in front of.
 void* driver_function(const char* symbol);
 void* nvml_function(const char* symbol);
-extern std::atomic<void*> real_addresses[kHookCount];
+extern std::atomic<void*> real_addresses[kHookCount] __attribute__((visibility("hidden")));
 
 template <class Function>
 Function* real(Hook hook, Function*) {
@@ -29,6 +29,13 @@ Function* real(Hook hook, Function*) {
   if (__builtin_expect(known == nullptr, 0)) known = real_address(hook);
   return reinterpret_cast<Function*>(known);
 }
+template <class Function>
+Function* real_if_known(Hook hook, Function*) {
+  return reinterpret_cast<Function*>(
+      real_addresses[static_cast<std::uint32_t>(hook)].load(std::memory_order_acquire));
+}
+// Null before the first call of a function, which has to look it up.
+#define REAL_IF_KNOWN(name) ::tranche::guard::cuda::real_if_known(::tranche::guard::cuda::Hook::name, &name)
 // REAL(cuMemFree_v2)(pointer): the driver's own function of the same type as ours.
 #define REAL(name) ::tranche::guard::cuda::real(::tranche::guard::cuda::Hook::name, &name)
 
@@ -50,7 +57,7 @@ void* hook_for_address(void* address);
 void* real_dlsym(void* handle, const char* symbol);
 
 // Which device of the slice do calls of this thread go to? With one visible device there is nothing to ask.
-extern std::atomic<int> visible_devices;
+extern std::atomic<int> visible_devices __attribute__((visibility("hidden")));
 std::uint32_t current_device_slowly();
 inline std::uint32_t current_device() {
   return visible_devices.load(std::memory_order_relaxed) == 1 ? 0 : current_device_slowly();
