@@ -54,6 +54,7 @@ TARGETED = {
     "submit_job": ("submit", "party", lambda t: ("POST", f"/v1/jobs?dry_run=true&owner={t.id}", JOB)),
     "show_job": ("job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}", None)),
     "stop_job": ("stop_job", "job", lambda t: ("POST", f"/v1/jobs/{t.id}/stop", {})),
+    "release_job": ("stop_job", "job", lambda t: ("POST", f"/v1/jobs/{t.id}/release", {})),
     "job_why": ("job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}/why", None)),
     "job_logs": ("job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}/logs", None)),
     "exec_in_job": ("stop_job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}/exec", None)),

@@ -122,7 +122,8 @@ void list(Api& api, Call call) {
   const auto wanted = wire::from_name<wire::JobState>(state_name);
   if (!state_name.empty() && !wanted) {
     return call.reply.send(problem(
-        wire::Problem{"state", "there is no such state", "pending, running, succeeded, failed or stopped"},
+        wire::Problem{
+            "state", "there is no such state", "pending, running, held, succeeded, failed or stopped"},
         call.envelope.request_id));
   }
   api.view(std::move(call),
@@ -200,6 +201,16 @@ void stop(Api& api, Call call) {
   });
 }
 
+void release(Api& api, Call call) {
+  const JobId id{parse_id("job_", call.parameters.front()).value_or(0)};
+  api.run(std::move(call), engine::ReleaseJob{id}, [id](const server::Outcome& outcome) {
+    const engine::Job* job = outcome.state->job(id);
+    if (job == nullptr) return no_content();  // Asked again long after: it has been forgotten.
+    return versioned(json(view_of(*outcome.state, *job, engine::path_of(*outcome.state, job->owner))),
+                     job->version);
+  });
+}
+
 void job_schema(Api&, Call call) {
   call.reply.send(json_response(200, wire::job_file_schema()));
 }
@@ -249,6 +260,13 @@ std::vector<Route> job_routes() {
        .summary = "Stop a job",
        .gives = body<wire::JobView>(),
        .handle = stop},
+      {.method = "POST",
+       .path = "/v1/jobs/{job}/release",
+       .id = "release_job",
+       .tag = "jobs",
+       .summary = "Try a job again that is held because the platform failed it too often",
+       .gives = body<wire::JobView>(),
+       .handle = release},
       {.method = "GET",
        .path = "/v1/schemas/job",
        .id = "job_schema",

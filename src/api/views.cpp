@@ -28,6 +28,7 @@ std::string end_of(const engine::Job& job) {
 
 std::string reason_of(const engine::State& state, const engine::Job& job) {
   if (is_over(job.state)) return end_of(job);
+  if (job.state == wire::JobState::kHeld) return engine::held_summary(job);
   if (job.state != wire::JobState::kPending) return {};
   return engine::wait_summary(state, job);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ps, show, stop: jobs after they were submitted.
+// ps, show, stop, release: jobs after they were submitted.
 #include <future>
 
 #include "base/wall_clock.hpp"
@@ -62,7 +62,7 @@ void add_ps(const Command& root, Program& program) {
                                         "tranche ps\n"
                                         "tranche ps --state pending --owner acme/research -o wide\n"
                                         "tranche stop $(tranche ps --state pending -o name)"});
-  command.add_option("--state", options->state, "pending, running, succeeded, failed or stopped")
+  command.add_option("--state", options->state, "pending, running, held, succeeded, failed or stopped")
       .type_name("STATE");
   command.add_option("--owner", options->owner, "Only jobs of this party and all below it; else --subscriber")
       .type_name("PARTY");
@@ -123,12 +123,30 @@ void add_stop(const Command& root, Program& program) {
   });
 }
 
+void add_release(const Command& root, Program& program) {
+  const auto job = std::make_shared<std::string>();
+  const Command& command = add_command(
+      root, {"release", "Try a job again that the platform failed too often", "tranche release job_00007K"});
+  command.add_option("job", *job, "Id; tranche ps --state held lists them").required();
+  command.callback([job, &program] {
+    Session& session = program.session();
+    JobList released;
+    released.items.push_back(
+        session.ask<JobView>({.method = "POST", .path = "/v1/jobs/" + path_segment(*job) + "/release"})
+            .value);
+    session.print(wire::to_json(released.items.front()),
+                  {.table = [&] { return job_table(released.items, wall_clock()); },
+                   .names = [&] { return job_names(released.items); }});
+  });
+}
+
 }  // namespace
 
 void add_job_commands(const Command& root, Program& program) {
   add_ps(root, program);
   add_show(root, program);
   add_stop(root, program);
+  add_release(root, program);
 }
 
 }  // namespace tranche::cli

@@ -135,7 +135,8 @@ void add_wait(const Command& root, Program& program) {
     Patience patience;
     for (;;) {
       const auto detail = session.get<JobDetail>("/v1/jobs/" + path_segment(options->job));
-      if (is_over(detail.value.job.state)) {
+      // One that is held waits for a person, which a script cannot be.
+      if (is_over(detail.value.job.state) || detail.value.job.state == wire::JobState::kHeld) {
         session.say(text(detail.value.job.id) + " " + std::string(wire::name_of(detail.value.job.state)) +
                     (detail.value.job.reason.empty() ? "" : ": " + detail.value.job.reason));
         if (const int code = exit_code_of(detail.value); code != kOk)

@@ -112,7 +112,8 @@ Answer<JobDetail> wait_for_end(Session& session, const std::string& job, Clock::
   for (;;) {
     auto answer = session.get<JobDetail>("/v1/jobs/" + path_segment(job), Explain::kPreparation);
     const JobView& seen = answer.value.job;
-    if (wire::is_over(seen.state)) return answer;
+    // One that is held waits for a person, which a script cannot be.
+    if (wire::is_over(seen.state) || seen.state == wire::JobState::kHeld) return answer;
     const std::string state =
         std::string(wire::name_of(seen.state)) + (seen.reason.empty() ? "" : ": " + seen.reason);
     if (state != told) session.say(job + " is " + state);

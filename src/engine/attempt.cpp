@@ -58,6 +58,11 @@ Verdict verdict_of(const State& state, const Job& job, const wire::LeaseReport& 
   return verdict;
 }
 
+// Chunks and replicas are replaced by whoever made them: nobody would look after one that is held.
+bool can_be_held(const State& state, JobId job) {
+  return !state.index.work->group_of.contains(job) && !state.index.work->service_of.contains(job);
+}
+
 Event outcome(const State& state, const Envelope& envelope, const Job& job, const wire::LeaseReport& last) {
   const Verdict verdict = verdict_of(state, job, last);
   const auto ended = [&](JobState how, EndReason reason) {
@@ -80,6 +85,13 @@ Event outcome(const State& state, const Envelope& envelope, const Job& job, cons
     return again(fault_pause(verdict.reason, job.faults));
   if (!is_platform_fault(verdict.reason) && job.attempts <= job.ask.retries)
     return again(backoff(job.ask.retry_backoff, job.attempts - 1));
+  if (is_platform_fault(verdict.reason) && can_be_held(state, job.id))
+    return JobHeld{.id = job.id,
+                   .owner = job.owner,
+                   .reason = verdict.reason,
+                   .exit_code = verdict.exit_code,
+                   .exit_signal = verdict.exit_signal,
+                   .message = verdict.message};
   return ended(JobState::kFailed, verdict.reason);
 }
 

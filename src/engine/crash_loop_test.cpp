@@ -3,6 +3,7 @@
 // whoever shares the machine with it is disturbed once an attempt at most.
 #include <doctest/doctest.h>
 
+#include "engine/snapshot.hpp"
 #include "engine/world.hpp"
 
 namespace tranche::engine {
@@ -23,10 +24,14 @@ struct Loop : World {
     REQUIRE(report(lease, LeaseState::kEnded, reason, code).has_value());
     REQUIRE(scrub(lease).has_value());
   }
+  bool goes_on(JobId id) const {
+    const JobState now = state.jobs.at(id).state;
+    return !is_over(now) && now != JobState::kHeld;
+  }
   // Ends every attempt of the job in this way, for a day, and lets everybody else do as asked.
   void run_for_a_day(JobId id, EndReason reason, std::int32_t code) {
     Instant ended{};
-    for (const Instant last = clock + 24h; clock < last && !is_over(state.jobs.at(id).state); clock += 1s) {
+    for (const Instant last = clock + 24h; clock < last && goes_on(id); clock += 1s) {
       schedule();
       for (const auto& [lease, facts] : std::map(state.leases.begin(), state.leases.end())) {
         if (!facts.live() || facts.job == id) continue;
@@ -46,17 +51,43 @@ struct Loop : World {
   }
 };
 
-TEST_CASE("crash loop: faults of the platform bring a job back three times, later each time") {
+TEST_CASE(
+    "crash loop: faults of the platform bring a job back three times, later each time; then it is held") {
   Loop world;
   world.node("a", 1);
   const JobId id = world.submit(world.ana, gpus(1));
   world.run_for_a_day(id, EndReason::kNodeFault, 137);
-  CHECK(world.state.jobs.at(id).state == JobState::kFailed);
+  CHECK(world.state.jobs.at(id).state == JobState::kHeld);
   CHECK(world.state.jobs.at(id).reason == EndReason::kNodeFault);
   CHECK(world.attempts == 4);
   REQUIRE(world.pauses.size() == 3);
   CHECK(world.pauses[0] < world.pauses[1]);
   CHECK(world.pauses[1] < world.pauses[2]);
+}
+
+TEST_CASE("crash loop: a job that is held stays so until somebody who may releases or stops it") {
+  Loop world;
+  world.node("a", 1);
+  const JobId id = world.submit(world.ana, gpus(1));
+  CHECK(world.run(ReleaseJob{id}, world.ana).error().rule == "held");
+  world.run_for_a_day(id, EndReason::kNodeFault, 137);
+  REQUIRE(world.state.jobs.at(id).state == JobState::kHeld);
+  const auto again = decode_state(encode_state(world.state));
+  REQUIRE(again);
+  CHECK(again->jobs.at(id).state == JobState::kHeld);
+  world.clock += 24h;
+  CHECK(world.schedule() == 0);
+  CHECK(world.run(ReleaseJob{id}, world.bo).error().reason == Reason::kNotFound);
+  REQUIRE(world.run(ReleaseJob{id}, world.ana));
+  CHECK(world.schedule() == 1);
+  const LeaseId lease = world.state.jobs.at(id).leases.front();
+  world.end(lease, EndReason::kNodeFault, 137);  // As if for the first time: it is tried again.
+  CHECK(world.state.jobs.at(id).state == JobState::kPending);
+  world.run_for_a_day(id, EndReason::kNodeFault, 137);
+  REQUIRE(world.state.jobs.at(id).state == JobState::kHeld);
+  REQUIRE(world.run(StopJob{id}, world.ana));
+  CHECK(world.state.jobs.at(id).state == JobState::kStopped);
+  CHECK(world.state.parties.at(world.acme).usage.gpu_milli == 0);
 }
 
 TEST_CASE("crash loop: its own failures bring a job back as often as it asked for") {

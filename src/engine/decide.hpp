@@ -20,6 +20,7 @@ Decision decide(const State&, const Envelope&, const Actor&, const IssueToken&);
 Decision decide(const State&, const Envelope&, const Actor&, const RevokeToken&);
 Decision decide(const State&, const Envelope&, const Actor&, const SubmitJob&);
 Decision decide(const State&, const Envelope&, const Actor&, const StopJob&);
+Decision decide(const State&, const Envelope&, const Actor&, const ReleaseJob&);
 Decision decide(const State&, const Envelope&, const Actor&, const SetSku&);
 Decision decide(const State&, const Envelope&, const Actor&, const ChangeSettings&);
 
@@ -118,6 +119,8 @@ void apply(State&, const Envelope&, const ReceiptsKept&);
 void apply(State&, const Envelope&, const HealthSignalled&);
 void apply(State&, const Envelope&, const JobRequeued&);
 void apply(State&, const Envelope&, const JobStopRequested&);
+void apply(State&, const Envelope&, const JobHeld&);
+void apply(State&, const Envelope&, const HeldJobReleased&);
 void apply(State&, const Envelope&, const WindowsBooked&);
 void apply(State&, const Envelope&, const BookingCancelled&);
 void apply(State&, const Envelope&, const WindowOpened&);

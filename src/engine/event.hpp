@@ -43,6 +43,7 @@ namespace tranche::engine {
   X(OpenSession, "session.open") \
   X(SubmitJob, "job.submit") \
   X(StopJob, "job.stop") \
+  X(ReleaseJob, "job.release") \
   X(SetSku, "sku.set") \
   X(ChangeSettings, "settings.change") \
   X(NoteDenial, "denied") \
@@ -105,7 +106,7 @@ namespace tranche::engine {
 // Each event beside its number. Numbers are written to disk: never change or reuse one. On disk an event is its
 // number, then its described fields; fields are only ever appended, with a default.
 // 1 to 39 tenancy, jobs and nodes; 40 to 59 bookings and health; 60 to 89 money and market; 90 to 92 volumes; 93 to 96
-// workloads.
+// workloads; 101 to 104 held jobs.
 #define TRANCHE_EVENTS(X) \
   X(Founded, 1) \
   X(PartyCreated, 2) \
@@ -197,7 +198,9 @@ namespace tranche::engine {
   X(RecurringListingRemoved, 86) \
   X(WindowShort, 87) \
   X(RecurringPlanned, 93) \
-  X(CapacityCostSet, 97)
+  X(CapacityCostSet, 97) \
+  X(JobHeld, 101) \
+  X(HeldJobReleased, 102)
 // clang-format on
 
 // A variant of so many alternatives is slow to compile wherever it is copied or destroyed, and almost every

@@ -210,6 +210,25 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const S
   return events;
 }
 
+Decision decide(const State& state, const Envelope&, const Actor& actor, const ReleaseJob& command) {
+  const Job* job = state.job(command.id);
+  if (job == nullptr || !can_see(state, actor, *job)) return refuse(not_found());
+  if (!may(state, actor, Action::kStopJob, job->owner)) {
+    return refuse(Refusal{.reason = Reason::kForbidden,
+                          .rule = "role",
+                          .where = path_of(state, job->owner),
+                          .message = "you may see this job, but not release it",
+                          .fix = "ask its owner or an administrator"});
+  }
+  if (job->state != JobState::kHeld) {
+    return refuse(Refusal{.reason = Reason::kConflict,
+                          .rule = "held",
+                          .message = text(job->id) + " is not held",
+                          .fix = "tranche show " + text(job->id)});
+  }
+  return Events{HeldJobReleased{job->id, job->owner}};
+}
+
 void append_stop(const State& state, const Job& job, Events& events) {
   bool runs = false;
   for (const LeaseId id : job.leases) {

@@ -112,4 +112,24 @@ struct JobEnded {
 };
 BOOST_DESCRIBE_STRUCT(JobEnded, (), (id, owner, state, reason, exit_code, exit_signal, message))
 
+// Its attempts ended through faults of the platform as often as is tolerated: a person looks first.
+struct JobHeld {
+  JobId id{};
+  PartyId owner{};
+  EndReason reason = EndReason::kPlatformFault;
+  std::int32_t exit_code = 0;
+  std::int32_t exit_signal = 0;
+  std::string message{};
+};
+BOOST_DESCRIBE_STRUCT(JobHeld, (), (id, owner, reason, exit_code, exit_signal, message))
+
+struct ReleaseJob {  // One that is held, to be tried again as if for the first time.
+  JobId id{};
+};
+struct HeldJobReleased {
+  JobId id{};
+  PartyId owner{};
+};
+BOOST_DESCRIBE_STRUCT(HeldJobReleased, (), (id, owner))
+
 }  // namespace tranche::engine

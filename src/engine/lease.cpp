@@ -271,6 +271,26 @@ void apply(State& state, const Envelope&, const JobRequeued& event) {
   state.index.capacity->enqueue(state, job);
 }
 
+void apply(State& state, const Envelope&, const JobHeld& event) {
+  Job& job = state.jobs.at(event.id);
+  job.state = JobState::kHeld;
+  job.reason = event.reason;
+  job.exit_code = event.exit_code;
+  job.exit_signal = event.exit_signal;
+  job.message = event.message;
+  job.faults += 1;
+  job.version = state.sequence;
+}
+
+void apply(State& state, const Envelope& envelope, const HeldJobReleased& event) {
+  Job& job = state.jobs.at(event.id);
+  job.state = JobState::kPending;
+  job.not_before = envelope.at;
+  job.faults = 0;
+  job.version = state.sequence;
+  state.index.capacity->enqueue(state, job);
+}
+
 void apply(State& state, const Envelope&, const JobStopRequested& event) {
   Job& job = state.jobs.at(event.id);
   job.stop_requested = true;

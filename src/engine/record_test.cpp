@@ -146,6 +146,8 @@ Events one_of_each() {
       {.volume = {4}, .work = wire::VolumeWork::kWipe, .done = true, .files = 2, .method = "zeros"},
       acme});
   for (Event& event : work_samples()) all.push_back(std::move(event));
+  all.push_back(JobHeld{{9}, ana, EndReason::kNodeFault, 137, 9, "the node went away"});
+  all.push_back(HeldJobReleased{{9}, ana});
   return all;
 }
 

@@ -112,10 +112,18 @@ std::string wait_summary(const State& state, const Job& job) {
   return "waits for capacity";
 }
 
+std::string held_summary(const Job& job) {
+  return "failed by the platform too often (" +
+         (job.message.empty() ? std::string(wire::name_of(job.reason)) : job.message) +
+         "); tranche release " + text(job.id) + " tries again, tranche stop ends it";
+}
+
 wire::Why explain(const State& state, const Actor& actor, const Job& job) {
   wire::Why why{.job = job.id, .state = std::string(wire::name_of(job.state)), .since = job.submitted};
   if (job.state != JobState::kPending) {
-    why.message = is_over(job.state) ? text(job.id) + " has ended" : text(job.id) + " is not waiting";
+    why.message = is_over(job.state)             ? text(job.id) + " has ended"
+                  : job.state == JobState::kHeld ? held_summary(job)
+                                                 : text(job.id) + " is not waiting";
     return why;
   }
   Capacity& capacity = *state.index.capacity;

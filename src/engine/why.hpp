@@ -11,5 +11,6 @@ namespace tranche::engine {
 
 // The reason in a few words, cheap enough for every row of a list.
 [[nodiscard]] std::string wait_summary(const State&, const Job&);
+[[nodiscard]] std::string held_summary(const Job&);  // Of a job that is held, and what to do.
 
 }  // namespace tranche::engine

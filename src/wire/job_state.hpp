@@ -15,9 +15,10 @@ enum class JobState : std::uint8_t {
   kStarting,  // Has its place; its sandbox is being made.
   kStopping,
   kPaused,
+  kHeld,  // The platform failed it too often; it waits until somebody releases or stops it.
 };
 BOOST_DESCRIBE_ENUM(
-    JobState, kPending, kRunning, kSucceeded, kFailed, kStopped, kStarting, kStopping, kPaused)
+    JobState, kPending, kRunning, kSucceeded, kFailed, kStopped, kStarting, kStopping, kPaused, kHeld)
 
 enum class Admission : std::uint8_t { kWithinQuota, kOnDemand };
 BOOST_DESCRIBE_ENUM(Admission, kWithinQuota, kOnDemand)
