@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import time
 
 from node_test import Site
 from tranche_platform import TRANCHE, Client, main, make_user
@@ -207,6 +208,81 @@ def a_volume_cannot_be_read_on_the_disk():
             assert cli(site, "volume", "attach", "copy:/c", "--", "cat", "/c/canary-of-names")[1] == b"canary-of-contents\n"
 
 
+def only(site, name):
+    """New work goes to this node alone."""
+    for agent in site.agents:
+        answer = site.operator.call("PATCH", f"/v1/nodes/{agent.name}", {"cordoned": agent.name != name})
+        assert answer.status == 200, answer
+
+
+def a_shared_volume_is_had_wherever_it_is_offered():
+    """Written on one node, read on another, by nobody else, never in the open; wiped by any of them, with a receipt."""
+    with Site(devices=False) as site:
+        pool = site.platform.folder / "pool"
+        pool.mkdir()
+        assert cli(site, "volume", "create", "x", "--size", "1MB", "--backend", "shared", check=False)[0] != 0
+        for name in ("one", "two"):
+            site.agent(name, "--shared-volumes", pool)
+        site.agent("three")
+        pools = {name: site.node(name)["features"]["shared_volumes"] for name in ("one", "two", "three")}
+        assert pools["one"] == pools["two"] and pools["one"] and not pools["three"], pools
+        made = json.loads(cli(site, "volume", "create", "lake", "--size", "50MB", "--backend", "shared", "-o", "json")[1])
+        assert made["backend"] == "shared" and made["pool"] == pools["one"] and not made["encrypted"], made
+        only(site, "one")
+        one = site.submit("echo canary-of-contents > /v/canary-of-names", volumes=["lake:/v"])
+        site.until_state(one, "succeeded", "failed")
+        assert site.job(one)["job"]["node"] == "one" and site.state(one) == "succeeded", site.job(one)
+        site.until(lambda: made["id"] not in pathlib.Path("/proc/self/mounts").read_text())
+        raw = bytes_under(pool)
+        assert (b"canary-of-contents" in raw) != ENCRYPTS and (b"canary-of-names" in raw) != ENCRYPTS, raw[:500]
+        only(site, "three")
+        two = site.submit("cat /v/canary-of-names", volumes=["lake:/v"])
+        away = site.submit("true")
+        site.until_state(away, "succeeded", "failed")
+        assert site.state(two) == "pending", site.job(two)  # A node without the pool is free, and not good enough.
+        only(site, "two")
+        site.until_state(two, "succeeded", "failed")
+        assert site.job(two)["job"]["node"] == "two" and site.logs(two) == "canary-of-contents\n", site.job(two)
+        assert site.ana.get("/v1/volumes/lake").json["encrypted"] is ENCRYPTS
+        site.operator.post("/v1/tenants", {"name": "blue"})
+        bob = Client(site.platform.port, make_user(site.operator, "blue", "bob", ["member"])[1])
+        for name in ("lake", made["id"]):
+            assert bob.get(f"/v1/volumes/{name}").status == 404
+            assert bob.post("/v1/jobs", {"run": "ls", "volumes": [{"name": name, "path": "/v"}]}).status in (400, 404, 422)
+        cli(site, "volume", "snapshot", "lake", "before")
+        assert cli(site, "volume", "attach", "before:/b", "--", "cat", "/b/canary-of-names")[1] == b"canary-of-contents\n"
+        for name in ("before", "lake"):
+            cli(site, "volume", "rm", name, "-y")
+        gone = site.ana.get(f"/v1/volumes/{made['id']}").json
+        assert gone["state"] == "gone" and gone["receipt"]["done"] and gone["receipt"]["files"] >= 1, gone
+        assert list((pool / "volumes").iterdir()) == [], list((pool / "volumes").iterdir())
+
+
+def keeping_a_volume_costs_money():
+    """By time and size, whether a job uses it or not: in the list, in the costs, on the invoice, until it is removed."""
+    with Site(devices=False) as site:
+        prices = {"name": "list", "rules": [{"name": "gpus", "gpu_hour": "2"}, {"name": "disk", "storage_gib_hour": "3600"}]}
+        assert site.operator.put("/v1/prices", prices).status == 200
+        assert site.ana.post("/v1/volumes", {"name": "v", "size": 1 << 29}).status == 201
+        shown = site.ana.get("/v1/volumes/v").json
+        assert float(shown["hourly"]) == 1800 and float(shown["charged"]) == 0, shown
+        assert "1800" in cli(site, "volume", "list")[1].decode()
+        site.agent()
+        job = site.submit("sleep 600", volumes=["v:/v"])
+        site.until_state(job, "running")  # What is sold here is time.
+        assert "v is kept, and costs 1800" in cli(site, "stop", job)[2]
+        site.until_state(job, "stopped")
+        time.sleep(1)
+        cli(site, "volume", "rm", "v", "-y")
+        paid = float(site.ana.get(f"/v1/volumes/{shown['id']}").json["charged"])
+        assert 0.5 <= paid <= 600, paid
+        operator = site.platform.operator_token
+        costs = json.loads(cli(site, "cost", "show", "acme", "--by", "kind", "-o", "json", token=operator)[1])
+        assert [(row["what"], float(row["cost"])) for row in costs["items"]] == [("storage", paid)], costs
+        bill = cli(site, "invoice", "show", "acme", token=operator)[1].decode()
+        assert "Storage kept in volumes" in bill, bill
+
+
 def a_volume_covers_nothing_of_the_platforms():
     """No path of a job's choice hides the guard, the accounts or the devices."""
     with Site(devices=False) as site:
@@ -225,4 +301,5 @@ if __name__ == "__main__":
     main([a_working_directory_travels_with_its_job, nobody_gets_anothers_working_directory,
           setup_and_secrets_are_kept_apart_from_the_run, a_volume_outlives_jobs_and_stays_its_owners,
           a_volume_holds_no_more_than_its_size, a_volume_cannot_be_read_on_the_disk,
+          a_shared_volume_is_had_wherever_it_is_offered, keeping_a_volume_costs_money,
           a_volume_covers_nothing_of_the_platforms])

@@ -8,7 +8,6 @@
 #include "agent/agent_send.hpp"
 #include "agent/cgroup_files.hpp"
 #include "agent/files.hpp"
-#include "wire/volume_key.hpp"
 
 namespace tranche::agent {
 namespace {
@@ -59,13 +58,11 @@ Agent::Agent(AgentOptions options,
       .program = options_.program, .scratch = options_.rules.data.string(), .ring = [this] {
         ::eventfd_write(bell_.get(), 1);
       }});
-  volumes_ = std::make_unique<NodeVolumes>(options_.rules.data / "volumes", options_.volume_cipher);
-  if (!options_.simulated && volumes_->all_encrypted())
-    options_.labels.set(wire::kVolumesLabel, wire::kVolumesEncrypted);
+  open_volumes();
   images_ = std::make_unique<ImageStore>(images_folder(options_.rules), options_.rules.data / "image-cache");
   chores_ = std::make_unique<Chores>([this] { ::eventfd_write(bell_.get(), 1); });
   adopt_all();
-  volumes_->close_others(volumes_in_use());
+  close_unused_volumes();
   LinkCallbacks callbacks;
   callbacks.on_open = [this] { arrived(Arrival::kOpened, {}); };
   callbacks.on_frame = [this](std::string frame) { arrived(Arrival::kFrame, std::move(frame)); };
@@ -82,7 +79,7 @@ Agent::~Agent() {
   link_->close("");
   chores_.reset();
   try {
-    volumes_->close_others(volumes_in_use());
+    close_unused_volumes();
   } catch (const std::exception& problem) { options_.log(problem.what()); }
 }
 

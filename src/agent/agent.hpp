@@ -40,6 +40,7 @@ struct AgentOptions {
   std::string program{};                  // This binary, which serves as the broker.
   wire::TextMap labels{};
   VolumeCipher volume_cipher{};
+  std::filesystem::path shared_volumes{};  // A folder that other nodes mount, too; empty: none.
   bool simulated = false;
   bool end_jobs_on_exit = false;
   Duration meter_every = std::chrono::seconds(10);
@@ -177,6 +178,9 @@ class Agent {
   void fetch_then_launch(Job& job, SandboxPlan plan);
   void fetched(LeaseId lease, const SandboxPlan& plan, const std::string& problem);
   void end_before_start(Job& job, wire::EndReason reason, const std::string& message);
+  void open_volumes();
+  [[nodiscard]] const NodeVolumes& volumes_in(const std::string& pool) const;
+  void close_unused_volumes();
   void attach_volumes(const wire::LeaseGrant& grant, SandboxPlan& plan);
   void take_volume_order(const wire::VolumeOrder& order);
   [[nodiscard]] std::set<VolumeId> volumes_in_use() const;
@@ -200,7 +204,9 @@ class Agent {
   std::unique_ptr<GuardTenants> guard_;
   std::unique_ptr<Scrubber> scrubber_;
   std::unique_ptr<DeviceShares> shares_;
+  wire::NodeFeatures features_;
   std::unique_ptr<NodeVolumes> volumes_;
+  std::unique_ptr<NodeVolumes> pool_;  // Shared with other nodes; null: none.
   std::unique_ptr<ImageStore> images_;
   std::set<VolumeId> volume_work_;  // Ordered, and not done yet.
   std::unique_ptr<Sessions> sessions_;

@@ -60,6 +60,7 @@ void Agent::opened() {
   hello.memory = memory_of_node();
   hello.disk = disk_of(options_.rules.data);
   hello.labels = options_.labels;
+  hello.features = features_;
   hello.simulated = options_.simulated;
   for (const Device& device : devices_) hello.devices.push_back(device.facts);
   for (const auto& [lease, job] : jobs_) {

@@ -9,7 +9,6 @@
 #include <sys/sysmacros.h>
 
 #include "agent/unit_loop.hpp"
-#include "wire/volume_key.hpp"
 
 namespace tranche::agent {
 namespace {
@@ -61,8 +60,7 @@ wire::TextMap environment_of(const wire::LeaseGrant& grant,
                              const std::vector<GrantedDevice>& devices,
                              const std::string& checkpoint) {
   wire::TextMap environment = grant.spec.envs;
-  for (const auto& [name, value] : grant.spec.secrets)
-    if (name != wire::kVolumeKeySecret) environment.set(name, value);
+  for (const auto& [name, value] : grant.spec.secrets) environment.set(name, value);
   environment.add("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin");
   environment.add("HOME", "/work");
   environment.add("TMPDIR", "/tmp");

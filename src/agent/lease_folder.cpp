@@ -23,6 +23,7 @@ LeaseFolder LeaseFolder::create(const std::filesystem::path& leases,
   folder.page_ = std::make_unique<MappedLeasePage>(folder.path_ / "page");
   folder.grant = grant;
   folder.grant.spec.secrets = {};
+  folder.grant.volume_key.clear();
   std::string bytes;
   wire::encode(bytes, folder.grant);
   write_whole(folder.path_ / "grant", bytes, 0600);  // Last: a folder with a grant is whole.

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/node_volumes.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <stdexcept>
 #include <sys/ioctl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
@@ -144,7 +147,42 @@ wire::VolumeReceipt timed(const wire::VolumeOrder& order, std::string method, co
   return receipt;
 }
 
+std::string random_letters() {
+  std::array<unsigned char, 4> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) fail("no randomness");
+  std::string out;
+  for (const unsigned char byte : bytes) {
+    out += "0123456789abcdef"[byte >> 4U];
+    out += "0123456789abcdef"[byte & 15U];
+  }
+  return out;
+}
+
+bool is_pool_name(const std::string& name) {
+  return !name.empty() && name.size() <= 63 && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  });
+}
+
 }  // namespace
+
+std::string pool_name(const fs::path& folder) {
+  const fs::path marker = folder / "tranche-pool";
+  if (!fs::exists(marker)) {
+    const fs::path fresh = folder / ("tranche-pool." + random_letters());
+    write_whole(fresh, "pool-" + random_letters() + "\n", 0644);
+    const int linked = ::link(fresh.c_str(), marker.c_str());  // The first one to do so names it.
+    const int error = errno;
+    ::unlink(fresh.c_str());
+    if (linked != 0 && error != EEXIST)
+      throw std::runtime_error("cannot name the pool in " + folder.string() + ": " + std::strerror(error));
+  }
+  std::string name = read_whole(marker).value_or("");
+  while (!name.empty() && name.back() == '\n') name.pop_back();
+  if (!is_pool_name(name))
+    throw std::runtime_error(marker.string() + " holds the pool's name: 1 to 63 of a-z, 0-9, '-' and '_'");
+  return name;
+}
 
 bool NodeVolumes::belongs_to(VolumeId volume, PartyId tenant) const {
   const auto owner = read_whole(place_of(volume) / "tenant");
@@ -155,40 +193,56 @@ bool NodeVolumes::is_encrypted(VolumeId volume) const {
   return fs::exists(place_of(volume) / kHidden);
 }
 
-bool NodeVolumes::all_encrypted() const {
-  if (!cipher_.missing().empty()) return false;
+std::vector<VolumeId> NodeVolumes::plain() const {
+  std::vector<VolumeId> open;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder_, ignored))
-    if (!fs::exists(entry.path() / kHidden)) return false;
-  return true;
+  for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
+    const auto id = parse_id(VolumeId::kIdPrefix, entry.path().filename().string());
+    if (id && !fs::exists(entry.path() / kHidden)) open.push_back({*id});
+  }
+  std::sort(open.begin(), open.end());
+  return open;
+}
+
+// Under another name first: of several nodes that begin with a volume at once, one makes its key.
+void NodeVolumes::lock_new(VolumeId volume, const std::string& key) const {
+  const fs::path hidden = place_of(volume) / kHidden;
+  if (fs::exists(hidden / VolumeCipher::kLockedKey)) return;
+  const fs::path fresh = place_of(volume) / (std::string(kHidden) + "." + random_letters());
+  make_folder(fresh, 0700);
+  cipher_.create(fresh, key);
+  if (::rename(fresh.c_str(), hidden.c_str()) == 0) return;
+  const int error = errno;
+  remove_tree(fresh);
+  if (!fs::exists(hidden / VolumeCipher::kLockedKey))
+    throw std::runtime_error("cannot begin " + text(volume) + ": " + std::strerror(error));
 }
 
 void NodeVolumes::unlock(VolumeId volume, const std::string& key) const {
   if (!cipher_.missing().empty())
     throw std::runtime_error(text(volume) + " is encrypted, and " + cipher_.missing());
   if (key.empty()) throw std::runtime_error("the server gave no key for " + text(volume));
-  const fs::path hidden = place_of(volume) / kHidden, shown = place_of(volume) / "data";
-  if (!fs::exists(hidden /
-                  VolumeCipher::kLockedKey)) {  // New, or broken off before there was anything in it.
-    make_folder(hidden, 0700);
-    cipher_.create(hidden, key);
-  }
+  const fs::path hidden = place_of(volume) / kHidden, shown = shown_of(volume);
+  lock_new(volume, key);
   if (VolumeCipher::attached(shown)) {
     struct stat info{};
     if (::stat(shown.c_str(), &info) == 0) return;
     VolumeCipher::detach(shown);  // Its process is gone.
   }
+  make_folder(shown_, 0711);
+  make_folder(shown.parent_path(), 0711);
   make_folder(shown, 0700);
-  cipher_.attach(hidden, shown, key);
+  cipher_.attach(
+      hidden, shown, key, in_pool() ? VolumeCipher::Users::kManyNodes : VolumeCipher::Users::kOneNode);
 }
 
 void NodeVolumes::close(VolumeId volume) const {
-  if (is_encrypted(volume)) VolumeCipher::detach(place_of(volume) / "data");
+  if (is_encrypted(volume)) VolumeCipher::detach(shown_of(volume));
 }
 
 void NodeVolumes::close_others(const std::set<VolumeId>& in_use) const {
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder_, ignored))
+  for (const auto& entry : fs::directory_iterator(shown_, ignored))
     if (const auto id = parse_id(VolumeId::kIdPrefix, entry.path().filename().string()))
       if (!in_use.contains(VolumeId{*id})) close({*id});
 }
@@ -202,10 +256,12 @@ fs::path NodeVolumes::open(VolumeId volume, const User& user) const {
   make_folder(place, 0711);
   write_whole(place / "tenant", text(tenant), 0600);
   const bool is_new = !fs::exists(place / "data");
-  if (is_encrypted(volume) || (is_new && cipher_.missing().empty())) unlock(volume, user.key);
-  if (is_new && !is_encrypted(volume)) make_folder(place / "data", 0700);
-  if (uid != 0 && ::chown((place / "data").c_str(), uid, uid) != 0) fail("cannot hand over a volume");
-  return place / "data";
+  const bool locked = is_encrypted(volume) || (is_new && encrypts());
+  if (locked) unlock(volume, user.key);
+  if (is_new && !locked) make_folder(place / "data", 0700);
+  const fs::path shown = locked ? shown_of(volume) : place / "data";
+  if (uid != 0 && ::chown(shown.c_str(), uid, uid) != 0) fail("cannot hand over a volume");
+  return shown;
 }
 
 wire::VolumeReceipt NodeVolumes::copy(const wire::VolumeOrder& order) const {
@@ -221,7 +277,6 @@ wire::VolumeReceipt NodeVolumes::copy(const wire::VolumeOrder& order) const {
     const Descriptor from = open_folder(place_of(order.source));
     const Descriptor to = open_folder(place_of(order.volume));
     copy_tree(from.get(), files, to.get(), files, tally);
-    if (is_encrypted(order.volume)) make_folder(place_of(order.volume) / "data", 0700);
     if (::syncfs(to.get()) != 0) fail("cannot make the copy durable");
   });
 }
@@ -242,6 +297,7 @@ wire::VolumeReceipt NodeVolumes::wipe(const wire::VolumeOrder& order) const {
         if (encrypted) destroy_key(place.get(), tally);
         close(order.volume);
         if (encrypted) overwrite_tree(place.get(), kHidden, tally);
+        if (in_pool()) remove_tree(shown_of(order.volume).parent_path());
         if (fs::exists(place_of(order.volume) / "data")) overwrite_tree(place.get(), "data", tally);
         if (!remove_tree(place_of(order.volume))) throw std::runtime_error("files are left that cannot go");
       });

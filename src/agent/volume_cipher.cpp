@@ -47,8 +47,14 @@ void VolumeCipher::create(const fs::path& hidden, const std::string& key) const 
   run({"-init", "-scryptn", "10", hidden.string()}, key);
 }
 
-void VolumeCipher::attach(const fs::path& hidden, const fs::path& shown, const std::string& key) const {
-  run({"-allow_other", "-nosyslog", hidden.string(), shown.string()}, key);
+void VolumeCipher::attach(const fs::path& hidden,
+                          const fs::path& shown,
+                          const std::string& key,
+                          Users users) const {
+  std::vector<std::string> words{"-allow_other", "-nosyslog"};
+  if (users == Users::kManyNodes) words.emplace_back("-sharedstorage");
+  words.insert(words.end(), {hidden.string(), shown.string()});
+  run(words, key);
 }
 
 bool VolumeCipher::attached(const fs::path& shown) {

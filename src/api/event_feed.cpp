@@ -64,6 +64,7 @@ struct Needed {
   Action operator()(const engine::VolumeCreated&) const { return Action::kViewJob; }
   Action operator()(const engine::VolumeRemoved&) const { return Action::kViewJob; }
   Action operator()(const engine::VolumeWorked&) const { return Action::kViewJob; }
+  Action operator()(const engine::StorageCharged&) const { return Action::kViewBilling; }
   Action operator()(const engine::JobHeld&) const { return Action::kViewJob; }
   Action operator()(const engine::HeldJobReleased&) const { return Action::kViewJob; }
   Action operator()(const engine::ProgressNoted&) const { return Action::kViewJob; }

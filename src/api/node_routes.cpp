@@ -72,7 +72,8 @@ wire::NodeView node_view(const State& state, const engine::Node& node, const ser
                       .cpus = node.cpus,
                       .memory = node.memory,
                       .labels = node.labels,
-                      .since = node.since};
+                      .since = node.since,
+                      .features = node.features};
   if (node.state == wire::NodeState::kReady && node.cordoned) view.state = wire::NodeState::kCordoned;
   if (node.state == wire::NodeState::kReady && node.draining) view.state = wire::NodeState::kDraining;
   for (const LeaseId id : state.index.capacity->leases_on(node.id)) view.leases += state.leases.at(id).live();

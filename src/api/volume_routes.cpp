@@ -4,8 +4,8 @@
 
 #include "api/api.hpp"
 #include "api/problem.hpp"
+#include "engine/storage_charge.hpp"
 #include "wire/api_volume.hpp"
-#include "wire/volume_key.hpp"
 
 namespace tranche::api {
 namespace {
@@ -28,18 +28,21 @@ Users users_of_volumes(const State& state) {
 }
 
 wire::VolumeView view_of(const State& state, const Volume& volume, const Users& users) {
-  wire::VolumeView view{.id = volume.id,
-                        .name = volume.name,
-                        .owner = engine::path_of(state, volume.owner),
-                        .size = {volume.bytes},
-                        .state = volume.state,
-                        .source = volume.source,
-                        .created = volume.created};
-  if (const engine::Node* node = state.node(volume.node)) {
-    view.node = node->name;
-    const std::string* volumes = node->labels.find(wire::kVolumesLabel);
-    view.encrypted = volumes != nullptr && *volumes == wire::kVolumesEncrypted;
-  }
+  wire::VolumeView view{
+      .id = volume.id,
+      .name = volume.name,
+      .owner = engine::path_of(state, volume.owner),
+      .size = {volume.bytes},
+      .state = volume.state,
+      .source = volume.source,
+      .encrypted = engine::is_encrypted(state, volume),
+      .created = volume.created,
+      .backend = volume.shared() ? wire::VolumeBackend::kShared : wire::VolumeBackend::kNode,
+      .pool = volume.pool,
+      .hourly = engine::storage_hourly(state, volume, state.now),
+      .charged = volume.charged,
+      .currency = state.settings.currency};
+  if (const engine::Node* node = state.node(volume.node)) view.node = node->name;
   if (volume.receipt.volume == volume.id) view.receipt = volume.receipt;
   if (const auto found = users.find(volume.id); found != users.end()) view.used_by = found->second;
   return view;
@@ -84,7 +87,8 @@ void create(Api& api, Call call) {
   auto body = parse<wire::VolumeCreate>(call);
   if (!body) return call.reply.send(problem(body.error(), call.envelope.request_id));
   api.loop().read([&api, call = std::move(call), body = std::move(*body)](const State& state) mutable {
-    engine::CreateVolume command{.name = body.name, .bytes = body.size.count};
+    engine::CreateVolume command{
+        .name = body.name, .bytes = body.size.count, .backend = body.backend, .pool = body.pool};
     // What does not exist is refused by the engine as any other that the caller may not see.
     if (!body.owner.empty()) {
       const PartyId owner = engine::find_path(state, body.owner);
@@ -151,7 +155,7 @@ std::vector<Route> volume_routes() {
        .path = "/v1/volumes",
        .id = "create_volume",
        .tag = "storage",
-       .summary = "Create a volume",
+       .summary = "Create a volume on a node, or in a pool that several nodes mount",
        .takes = body<wire::VolumeCreate>(),
        .gives = body<wire::VolumeView>(),
        .status = 201,

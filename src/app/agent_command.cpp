@@ -28,7 +28,7 @@ namespace {
 struct AgentFlags {
   std::string server{}, token{}, pin{}, name{}, data{}, simulated{},
       job_network = "private", soft_sharing = "time-slice", service_address = "127.0.0.1", log_quota{},
-      meter_every{}, images{}, volume_encryption = "on";
+      meter_every{}, images{}, volume_encryption = "on", shared_volumes{};
   std::vector<std::string> labels{}, networks_allowed{};
   bool drain_on_exit = false;
 };
@@ -107,6 +107,11 @@ agent::AgentOptions options_of(const AgentFlags& flags, const std::filesystem::p
   options.volume_cipher = agent::VolumeCipher::find();
   if (flags.volume_encryption == "off")
     options.volume_cipher.turn_off("its operator chose --volume-encryption off");
+  if (!flags.shared_volumes.empty()) {
+    options.shared_volumes = std::filesystem::absolute(flags.shared_volumes);
+    if (!std::filesystem::is_directory(options.shared_volumes))
+      throw CLI::ValidationError("--shared-volumes", "there is no folder " + flags.shared_volumes);
+  }
   options.simulated = !flags.simulated.empty();
   options.end_jobs_on_exit = flags.drain_on_exit;
   options.program = std::filesystem::read_symlink("/proc/self/exe").string();
@@ -206,6 +211,11 @@ void add_agent(CLI::App& root) {
       ->add_option("--volume-encryption", flags->volume_encryption, "Encrypt new volumes at rest: on or off")
       ->capture_default_str()
       ->check(CLI::IsMember({"on", "off"}));
+  command
+      ->add_option("--shared-volumes",
+                   flags->shared_volumes,
+                   "Folder that every node of a pool mounts: offers the volumes in it")
+      ->type_name("PATH");
   command->add_option("--log-quota", flags->log_quota, "Bytes kept of each output stream, e.g. 64MiB");
   command->add_option("--meter-every", flags->meter_every, "How often use is reported, e.g. 10s");
   command->add_flag(

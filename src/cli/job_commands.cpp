@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ps, show, stop, release: jobs after they were submitted.
+#include <algorithm>
 #include <future>
 
+#include "base/text.hpp"
 #include "base/wall_clock.hpp"
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
@@ -9,6 +11,7 @@
 #include "cli/job_table.hpp"
 #include "cli/terminal.hpp"
 #include "wire/api_job.hpp"
+#include "wire/api_volume.hpp"
 
 namespace tranche::cli {
 namespace {
@@ -97,12 +100,25 @@ void add_show(const Command& root, Program& program) {
   });
 }
 
+// What jobs have in volumes goes on to cost money when they are gone: said, so that nobody is surprised.
+std::vector<wire::VolumeView> paid_volumes_of(Session& session, const std::vector<std::string>& jobs) {
+  std::vector<wire::VolumeView> paid = session.get<wire::VolumeList>("/v1/volumes").value.items;
+  std::erase_if(paid, [&](const wire::VolumeView& volume) {
+    const bool used = std::any_of(volume.used_by.begin(), volume.used_by.end(), [&](JobId job) {
+      return std::find(jobs.begin(), jobs.end(), text(job)) != jobs.end();
+    });
+    return !used || volume.hourly <= Money{};
+  });
+  return paid;
+}
+
 void add_stop(const Command& root, Program& program) {
   const auto jobs = std::make_shared<std::vector<std::string>>();
   const Command& command = add_command(root, {"stop", "Stop jobs", "tranche stop job_00007K job_00007M"});
   command.add_option("job", *jobs, "Ids, as `ps` shows them").required();
   command.callback([jobs, &program] {
     Session& session = program.session();
+    const std::vector<wire::VolumeView> paid = paid_volumes_of(session, *jobs);
     JobList stopped;
     std::unique_ptr<Failure> first;  // One that cannot be stopped must not keep the others running.
     for (const std::string& job : *jobs) {
@@ -119,6 +135,9 @@ void add_stop(const Command& root, Program& program) {
     session.print(wire::to_json(stopped),
                   {.table = [&] { return job_table(stopped.items, wall_clock()); },
                    .names = [&] { return job_names(stopped.items); }});
+    for (const wire::VolumeView& volume : paid)
+      session.say("volume " + volume.name + " is kept, and costs " + text(volume.hourly) + " " +
+                  volume.currency + " an hour until: tranche volume rm " + volume.name);
     if (first) throw Failure(*first);
   });
 }

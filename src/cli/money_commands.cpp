@@ -90,9 +90,25 @@ void add_accounts(const Command& root, Program& program) {
 }
 
 Table price_table(const std::vector<PriceList>& lists) {
-  Table table({{"LIST"}, {"VALID FROM"}, {"RULE"}, {"MODEL"}, {"GPU-HOUR", Align::kRight}, {"CHARGED ON"}});
+  Table table({{"LIST"},
+               {"VALID FROM"},
+               {"RULE"},
+               {"MODEL"},
+               {"GPU-HOUR", Align::kRight},
+               {"GIB-HOUR", Align::kRight},
+               {"CHARGED ON"}});
   for (const PriceList& list : lists) {
     for (const wire::PriceRule& rule : list.rules) {
+      if (rule.storage_gib_hour) {
+        table.add({list.name,
+                   local_time_text(list.valid_from),
+                   rule.name,
+                   rule.shape.empty() ? "volumes" : rule.shape + " volumes",
+                   "",
+                   text(*rule.storage_gib_hour),
+                   "size"});
+        continue;
+      }
       std::string basis(wire::name_of(rule.basis));
       if (rule.basis == wire::ChargeBasis::kMixed) basis += ' ' + std::to_string(rule.used_percent) + '%';
       table.add({list.name,
@@ -100,6 +116,7 @@ Table price_table(const std::vector<PriceList>& lists) {
                  rule.name,
                  rule.model.empty() ? "any" : rule.model,
                  text(rule.gpu_hour),
+                 "",
                  basis});
     }
   }
@@ -107,7 +124,8 @@ Table price_table(const std::vector<PriceList>& lists) {
 }
 
 void add_prices(const Command& root, Program& program) {
-  const Command& group = add_group(root, {"price", "What an hour of a device costs", "tranche price list"});
+  const Command& group =
+      add_group(root, {"price", "What an hour of a device or of storage costs", "tranche price list"});
   add_command(group, {"list", "Price lists, those to come included", "tranche price list"})
       .callback([&program] {
         Session& session = program.session();
@@ -115,19 +133,23 @@ void add_prices(const Command& root, Program& program) {
         session.print(answer.body, {.table = [&] { return price_table(answer.value.items); }});
       });
   struct Options {
-    std::string name{}, from{}, model{}, gpu_hour{}, basis{}, file{};
+    std::string name{}, from{}, model{}, gpu_hour{}, basis{}, storage{}, shared_storage{};
     std::uint32_t used_percent = 0;
   };
   const auto options = std::make_shared<Options>();
   const Command& set =
       add_command(group,
                   {"set",
-                   "Set a price list of one rule; the API takes longer ones",
-                   "tranche price set 2026 --gpu-hour 2.40\n"
+                   "Set a price list of one rule for devices, and of storage; the API takes longer ones",
+                   "tranche price set 2026 --gpu-hour 2.40 --storage-gib-hour 0.0002\n"
                    "tranche price set 2027 --model H100 --gpu-hour 2.10 --from 2027-01-01T00:00:00Z "
                    "--charge mixed --used-percent 40"});
   set.add_option("name", options->name, "Of the list").required();
   set.add_option("--gpu-hour", options->gpu_hour, "Price of a whole device").required().type_name("AMOUNT");
+  set.add_option("--storage-gib-hour", options->storage, "Price of keeping a GiB in a volume; else free")
+      .type_name("AMOUNT");
+  set.add_option("--shared-gib-hour", options->shared_storage, "The same of shared volumes, where it differs")
+      .type_name("AMOUNT");
   set.add_option("--model", options->model, "For this model alone").type_name("MODEL");
   set.add_option("--from", options->from, "When it begins to hold; else now").type_name("TIME");
   set.add_option("--charge", options->basis, "allocated, used or mixed").type_name("BASIS");
@@ -144,6 +166,14 @@ void add_prices(const Command& root, Program& program) {
       if (!at) throw usage_failure("--from takes a time such as 2027-01-01T00:00:00Z");
       list.valid_from = *at;
     }
+    const auto add_storage = [&](const char* flag, const std::string& price, const char* backend) {
+      if (price.empty()) return;
+      wire::PriceRule rule{.name = "storage", .shape = backend};
+      rule.storage_gib_hour = money_value(flag, price);
+      list.rules.push_back(std::move(rule));
+    };
+    add_storage("--shared-gib-hour", options->shared_storage, "shared");  // The first that fits holds.
+    add_storage("--storage-gib-hour", options->storage, "");
     Session& session = program.session();
     const auto answer =
         session.ask<PriceList>({.method = "PUT", .path = "/v1/prices", .body = wire::to_json(list)});

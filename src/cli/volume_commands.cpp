@@ -23,6 +23,15 @@ std::string path_of(const std::string& volume) {
   return "/v1/volumes/" + path_segment(volume);
 }
 
+std::string where(const VolumeView& volume) {
+  if (volume.backend == wire::VolumeBackend::kShared) return volume.pool + " (shared)";
+  return volume.node.empty() ? "(first use)" : volume.node;
+}
+
+std::string price_text(Money amount, const std::string& currency) {
+  return amount == Money{} ? "free" : text(amount) + " " + currency;
+}
+
 Table table_of(const std::vector<VolumeView>& volumes) {
   Table table({{"NAME"},
                {"OWNER"},
@@ -30,6 +39,8 @@ Table table_of(const std::vector<VolumeView>& volumes) {
                {"NODE"},
                {"STATE"},
                {"ENCRYPTED"},
+               {"AN HOUR", Align::kRight},
+               {"SO FAR", Align::kRight},
                {"USED BY"},
                {"ID", Align::kLeft, Show::kWide},
                {"CREATED", Align::kLeft, Show::kWide}});
@@ -39,9 +50,11 @@ Table table_of(const std::vector<VolumeView>& volumes) {
     table.add({volume.name,
                volume.owner,
                bytes_text(volume.size.count),
-               volume.node.empty() ? "(first use)" : volume.node,
+               where(volume),
                wire::name_of(volume.state),
                volume.encrypted ? "yes" : "no",
+               price_text(volume.hourly, volume.currency),
+               price_text(volume.charged, volume.currency),
                jobs,
                text(volume.id),
                local_time_text(volume.created)});
@@ -77,29 +90,38 @@ void say_receipt(Session& session, const VolumeView& volume) {
 
 void add_create(const Command& group, Program& program) {
   struct Options {
-    std::string name{}, size{}, owner{}, node{};
+    std::string name{}, size{}, owner{}, node{}, backend{}, pool{};
   };
   const auto options = std::make_shared<Options>();
   const Command& command = add_command(group,
                                        {"create",
                                         "Create a volume",
                                         "tranche volume create weights --size 100GB\n"
-                                        "tranche volume create data --size 1TB --owner acme --node gpu-01"});
+                                        "tranche volume create data --size 1TB --owner acme --node gpu-01\n"
+                                        "tranche volume create datasets --size 10TB --backend shared"});
   command.add_option("name", options->name, "What jobs call it").required();
   command.add_option("--size", options->size, "The most it may hold").required().type_name("SIZE");
   command.add_option("--owner", options->owner, "Tenant or part of one; else what you belong to")
       .type_name("PARTY");
   command.add_option("--node", options->node, "Where it lives; else where the first job with it runs")
       .type_name("NODE");
+  command
+      .add_option("--backend",
+                  options->backend,
+                  "node: on one node; shared: in a pool that several nodes mount, for jobs on any of them")
+      .type_name("BACKEND");
+  command.add_option("--pool", options->pool, "Of a shared one, where there are several").type_name("POOL");
   command.callback([options, &program] {
     Session& session = program.session();
     const auto size = parse_bytes(options->size);
     if (!size) throw usage_failure("--size takes a size such as 100GB, not '" + options->size + "'");
-    const wire::VolumeCreate body{
-        .name = options->name,
-        .size = *size,
-        .owner = options->owner.empty() ? session.target().subscriber : options->owner,
-        .node = options->node};
+    wire::VolumeCreate body{.name = options->name,
+                            .size = *size,
+                            .owner = options->owner.empty() ? session.target().subscriber : options->owner,
+                            .node = options->node,
+                            .pool = options->pool};
+    if (!options->backend.empty())
+      body.backend = enum_value<wire::VolumeBackend>("--backend", options->backend);
     print_one(
         session,
         session.ask<VolumeView>({.method = "POST", .path = "/v1/volumes", .body = wire::to_json(body)}));
@@ -139,7 +161,7 @@ void add_snapshot(const Command& group, Program& program) {
   const auto names = std::make_shared<std::pair<std::string, std::string>>();
   const Command& command = add_command(group,
                                        {"snapshot",
-                                        "Copy a volume that no job uses into a new one, on the same node",
+                                        "Copy a volume that no job uses into a new one, in the same place",
                                         "tranche volume snapshot weights weights-before"});
   command.add_option("volume", names->first, "Name, owner/name or id").required();
   command.add_option("copy", names->second, "Name of the copy").required();

@@ -51,11 +51,13 @@ std::string label(const State& state, const CostLine& line, wire::CostBy by, con
     case wire::CostBy::kUser:
       return path_of(state, line.key.party);
     case wire::CostBy::kJob:
-      return line.key.job == JobId{} ? "exchange" : text(line.key.job);
+      if (line.key.volume != VolumeId{}) return text(line.key.volume);
+      return line.key.of_exchange() ? "exchange" : text(line.key.job);
     case wire::CostBy::kModel:
-      return line.key.job == JobId{} ? "exchange" : line.model;
+      return line.key.of_exchange() ? "exchange" : line.model;
     case wire::CostBy::kKind:
-      return line.key.job == JobId{} ? "exchange" : std::string(wire::name_of(line.workload));
+      if (line.key.volume != VolumeId{}) return "storage";
+      return line.key.of_exchange() ? "exchange" : std::string(wire::name_of(line.workload));
     case wire::CostBy::kTag:
       return tag_text(line, tag);
     case wire::CostBy::kUnit:
@@ -198,7 +200,10 @@ wire::InvoiceView invoice(const State& state, PartyId party, Instant from, Insta
     out.lines.push_back({.description = std::move(description), .amount = amount});
   };
   for (const auto& [what, row] : costs) {
-    line(what == "exchange" ? "Capacity bought on the exchange" : "Use of " + what, row.cost.micros);
+    line(what == "exchange"  ? "Capacity bought on the exchange"
+         : what == "storage" ? "Storage kept in volumes"
+                             : "Use of " + what,
+         row.cost.micros);
     line("Credits and refunds, " + what, -row.credited.micros);
   }
   out.rounding.micros = out.total.micros - exact;

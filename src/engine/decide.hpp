@@ -159,6 +159,7 @@ void apply(State&, const Envelope&, const MeterClosed&);
 void apply(State&, const Envelope&, const VolumeCreated&);
 void apply(State&, const Envelope&, const VolumeRemoved&);
 void apply(State&, const Envelope&, const VolumeWorked&);
+void apply(State&, const Envelope&, const StorageCharged&);
 
 // Health.
 void apply(State&, const Envelope&, const DeviceOrdered&);

@@ -116,8 +116,45 @@ struct Row {
   bool credit = false;
 };
 
+std::size_t column(std::string_view name) {
+  return static_cast<std::size_t>(std::find(kHeader.begin(), kHeader.end(), name) - kHeader.begin());
+}
+
+void append_storage(std::string& out, const Row& row) {
+  const PartyId payer = tenant_of(row.state, row.line.key.party);
+  const Instant month = month_of(row.line.key.day);
+  Cells cells;
+  const auto set = [&](std::string_view name, std::string value) { cells[column(name)] = std::move(value); };
+  for (const std::string_view cost : {"BilledCost", "ContractedCost", "EffectiveCost", "ListCost"})
+    set(cost, decimal(row.amount));
+  set("BillingAccountId", text(payer));
+  set("BillingAccountName", path_of(row.state, payer));
+  set("BillingCurrency", row.state.settings.currency);
+  set("BillingPeriodStart", date(month));
+  set("BillingPeriodEnd", date(month_of(month + std::chrono::days(32))));
+  set("ChargeCategory", "Usage");
+  set("ChargeDescription", "Storage kept in a volume");
+  set("ChargeFrequency", "Usage-Based");
+  set("ChargePeriodStart", date(row.line.key.day));
+  set("ChargePeriodEnd", date(row.line.key.day + std::chrono::days(1)));
+  set("PricingCategory", "Standard");
+  set("ResourceId", text(row.line.key.volume));
+  set("ResourceType", "Volume");
+  set("ServiceCategory", "Storage");
+  set("ServiceName", "Volumes");
+  set("ServiceSubcategory", "Other (Storage)");
+  set("SkuId", "storage");
+  set("SubAccountId", text(row.line.key.party));
+  set("SubAccountName", path_of(row.state, row.line.key.party));
+  for (const std::string_view name :
+       {"InvoiceIssuerName", "ProviderName", "PublisherName", "HostProviderName", "ServiceProviderName"})
+    set(name, "Tranche");
+  append_cells(out, cells);
+}
+
 void append_row(std::string& out, const Row& row) {
-  const bool exchange = row.line.key.job == JobId{};
+  if (row.line.key.volume != VolumeId{}) return append_storage(out, row);
+  const bool exchange = row.line.key.of_exchange();
   const PartyId payer = tenant_of(row.state, row.line.key.party);
   const Instant month = month_of(row.line.key.day);
   const Instant next_month = month_of(month + std::chrono::days(32));
@@ -170,10 +207,6 @@ void append_row(std::string& out, const Row& row) {
        exchange ? R"({"contract":"bought on the exchange"})" : "",
        "Tranche",
        "Tranche"});
-}
-
-std::size_t column(std::string_view name) {
-  return static_cast<std::size_t>(std::find(kHeader.begin(), kHeader.end(), name) - kHeader.begin());
 }
 
 // Billed in the month in which it was made, for the period of the invoice that it corrects.

@@ -97,7 +97,10 @@ class Margin {
     if (by_ == MarginBy::kTenant) {
       sums_[path_of(state_, tenant_of(state_, line.key.party))].revenue += net;
     } else if (held == held_.end()) {
-      sums_[line.key.job == JobId{} ? "(exchange)" : "(no device)"].revenue += net;
+      sums_[line.key.volume != VolumeId{} ? "(storage)"
+            : line.key.of_exchange()      ? "(exchange)"
+                                          : "(no device)"]
+          .revenue += net;
     } else {
       share_out(held->second, net);
     }

@@ -65,11 +65,15 @@ Priced price_interval(const State& state,
 
 }  // namespace
 
-CostLine& cost_line(State& state, PartyId party, JobId job, Instant at) {
-  const CostKey key{std::chrono::floor<std::chrono::days>(at), party, job};
+CostLine& cost_line(State& state, const CostKey& key) {
   CostLine& line = state.costs[key];
   line.key = key;
   return line;
+}
+
+CostLine& cost_line(State& state, PartyId party, JobId job, Instant at) {
+  return cost_line(state,
+                   CostKey{.day = std::chrono::floor<std::chrono::days>(at), .party = party, .job = job});
 }
 
 Charge charge(const PriceRule& rule,

@@ -17,6 +17,7 @@
 #include "engine/price.hpp"
 #include "wire/isolation.hpp"
 #include "wire/meter.hpp"
+#include "wire/volume.hpp"
 #include "wire/workload.hpp"
 
 namespace tranche::engine {
@@ -152,14 +153,16 @@ struct MeterClosed {
 };
 BOOST_DESCRIBE_STRUCT(MeterClosed, (), (party, lease, released, credited))
 
-// Costs as reports need them: a day, who, and which job. Job zero: bought on the exchange.
+// Costs as reports need them: a day, who, and which job or volume. Neither: bought on the exchange.
 struct CostKey {
   Instant day{};
   PartyId party{};
   JobId job{};
+  VolumeId volume{};
   auto operator<=>(const CostKey&) const = default;
+  [[nodiscard]] bool of_exchange() const { return job == JobId{} && volume == VolumeId{}; }
 };
-BOOST_DESCRIBE_STRUCT(CostKey, (), (day, party, job))
+BOOST_DESCRIBE_STRUCT(CostKey, (), (day, party, job, volume))
 
 struct CostLine {
   CostKey key{};

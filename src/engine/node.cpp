@@ -157,7 +157,8 @@ Decision decide(const State& state, const Envelope& envelope, const ReportNode& 
                         .cpus = hello.cpus,
                         .memory = hello.memory,
                         .labels = hello.labels,
-                        .simulated = hello.simulated};
+                        .simulated = hello.simulated,
+                        .features = hello.features};
   std::uint64_t next_device = state.next_device;
   Events events;
   for (const DeviceFacts& facts : hello.devices) {
@@ -191,6 +192,7 @@ void apply(State& state, const Envelope& envelope, const NodeReported& event) {
   node.memory = event.memory;
   for (const auto& [key, value] : event.labels) node.labels.set(key, value);
   node.simulated = event.simulated;
+  node.features = event.features;
   node.version = state.sequence;
   for (const ReportedDevice& reported : event.devices) {
     Device& device = state.devices[reported.id];

@@ -39,6 +39,7 @@ struct Node {
   std::uint64_t received = 0;  // Highest sequence of its link that the journal holds.
   std::vector<DeviceId> devices{};
   std::uint64_t version = 0;
+  wire::NodeFeatures features{};
 };
 BOOST_DESCRIBE_STRUCT(Node,
                       (),
@@ -60,7 +61,8 @@ BOOST_DESCRIBE_STRUCT(Node,
                        labels,
                        received,
                        devices,
-                       version))
+                       version,
+                       features))
 
 struct Device {
   DeviceId id{};
@@ -131,8 +133,11 @@ struct NodeReported {
   wire::TextMap labels{};
   bool simulated = false;
   std::vector<ReportedDevice> devices{};
+  wire::NodeFeatures features{};
 };
-BOOST_DESCRIBE_STRUCT(NodeReported, (), (id, boot_id, software, cpus, memory, labels, simulated, devices))
+BOOST_DESCRIBE_STRUCT(NodeReported,
+                      (),
+                      (id, boot_id, software, cpus, memory, labels, simulated, devices, features))
 
 struct LoseNode {  // Its leases ran out without a word: nothing of it can still be running.
   NodeId id{};

@@ -8,6 +8,7 @@
 #include "engine/device_life.hpp"
 #include "engine/market_fill.hpp"
 #include "engine/spend.hpp"
+#include "engine/storage_charge.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -106,6 +107,7 @@ Decision decide(const State& state, const Envelope& envelope, const Tick&) {
   for (const auto& [id, job] : state.jobs) ticked.jobs_forgotten += is_due(state, job, envelope.at);
   Events events{ticked};
   append_expired_holds(state, envelope.at, events);
+  append_storage_due(state, envelope.at, events);
   append_health_due(state, envelope.at, events);
   const std::size_t before = events.size();
   append_market_due(state, envelope.at, events);

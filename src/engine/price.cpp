@@ -21,6 +21,7 @@ bool fits(const PriceRule& rule, const PriceQuery& query, std::uint32_t minute) 
                         : minute >= rule.minute_from || minute < rule.minute_to;  // Over midnight.
   const bool party = rule.party == PartyId{} ||
                      std::find(query.parties.begin(), query.parties.end(), rule.party) != query.parties.end();
+  if (rule.storage_gib_hour.has_value() != query.storage) return false;
   return hour && party && (rule.model.empty() || is_model(query.model, rule.model)) &&
          same(rule.shape, query.shape) && same(rule.region, query.region) &&
          rule.isolation.value_or(query.isolation) == query.isolation && query.priority >= rule.priority_min &&
@@ -81,7 +82,9 @@ std::string price_problem(const PriceList& list) {
         std::all_of(rule.per_million.begin(), rule.per_million.end(), [](const auto& one) {
           return one.second >= Money{} && one.second <= units(1'000'000);
         });
-    if (!sane || !units_sane) return "rule '" + rule.name + "' has a number out of bounds";
+    const bool storage_sane = !rule.storage_gib_hour || (*rule.storage_gib_hour >= Money{} &&
+                                                         *rule.storage_gib_hour <= units(1'000'000));
+    if (!sane || !units_sane || !storage_sane) return "rule '" + rule.name + "' has a number out of bounds";
   }
   return {};
 }

@@ -35,6 +35,7 @@ struct PriceQuery {  // What is priced.
   std::uint8_t priority = 50;
   std::vector<PartyId> parties{};  // Who pays, and everything above him.
   bool on_demand = false;          // Over quota.
+  bool storage = false;            // A volume; `shape` is its backend.
 };
 
 // The rule in force, and until when; the first that fits of the newest list that is valid. No rule: no

@@ -146,6 +146,15 @@ Events one_of_each() {
       {.volume = {4}, .work = wire::VolumeWork::kWipe, .done = true, .files = 2, .method = "zeros"},
       acme});
   for (Event& event : work_samples()) all.push_back(std::move(event));
+  all.push_back(StorageCharged{{4},
+                               acme,
+                               AccountId::make(acme, AccountKind::kCredit, *Currency::of("EUR")),
+                               Instant(std::chrono::hours(3)),
+                               Instant(std::chrono::hours(4)),
+                               "disk",
+                               {15'000},
+                               {5'000},
+                               77});
   all.push_back(JobHeld{{9}, ana, EndReason::kNodeFault, 137, 9, "the node went away"});
   all.push_back(HeldJobReleased{{9}, ana});
   return all;

@@ -29,6 +29,7 @@ void append_budget_alerts(const State&, PartyId party, Money amount, Instant at,
 void append_expired_holds(const State&, Instant at, Events&);
 
 // The line of a report to which a cost of this time belongs; job zero: bought on the exchange.
+[[nodiscard]] CostLine& cost_line(State&, const CostKey&);
 [[nodiscard]] CostLine& cost_line(State&, PartyId party, JobId job, Instant at);
 
 // First instant of the month, in UTC, that an instant is in.

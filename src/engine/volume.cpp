@@ -2,9 +2,11 @@
 #include "engine/volume.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "engine/decide.hpp"
 #include "engine/refusals.hpp"
+#include "engine/storage_charge.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -89,6 +91,65 @@ void count_storage(State& state, PartyId owner, std::int64_t bytes) {
   }
 }
 
+// The pools that the actor's nodes offer, by name.
+std::set<std::string> pools_of(const State& state, const Actor& actor) {
+  std::set<std::string> pools;
+  for (const auto& [id, node] : state.nodes)
+    if (node.state != NodeState::kRetired && !node.features.shared_volumes.empty() &&
+        can_see(state, actor, node.owner))
+      pools.insert(node.features.shared_volumes);
+  return pools;
+}
+
+Result<std::string, Refusal> pool_for(const State& state, const Actor& actor, const CreateVolume& command) {
+  if (command.backend == wire::VolumeBackend::kNode) {
+    if (command.pool.empty()) return std::string();
+    return refuse(invalid("pool", "a pool is for shared volumes", "add --backend shared"));
+  }
+  if (command.node != NodeId{})
+    return refuse(invalid("node", "a shared volume lives in a pool, not on a node", "leave --node out"));
+  const std::set<std::string> pools = pools_of(state, actor);
+  if (pools.empty())
+    return refuse(invalid("backend",
+                          "no node offers shared volumes",
+                          "leave --backend out, or have agents started with --shared-volumes PATH"));
+  if (command.pool.empty() && pools.size() == 1) return *pools.begin();
+  if (pools.contains(command.pool)) return command.pool;
+  std::string known;
+  for (const std::string& pool : pools) known += (known.empty() ? "" : ", ") + pool;
+  return refuse(invalid("pool",
+                        command.pool.empty() ? "there are several pools of shared volumes"
+                                             : "there is no pool '" + command.pool + "'",
+                        "name one with --pool: " + known));
+}
+
+// A job that no node can ever have is better refused than kept waiting.
+std::optional<Refusal> nowhere_problem(const State& state, NodeId node, const std::string& pool) {
+  if (pool.empty()) return std::nullopt;
+  const bool offered = std::any_of(state.nodes.begin(), state.nodes.end(), [&](const auto& entry) {
+    return entry.second.state != NodeState::kRetired && entry.second.features.shared_volumes == pool &&
+           (node == NodeId{} || entry.first == node);
+  });
+  if (offered) return std::nullopt;
+  return invalid("volumes",
+                 node == NodeId{} ? "no node offers the pool " + pool + " any more"
+                                  : "the node of its other volumes does not offer the pool " + pool,
+                 "have its agent started with --shared-volumes, or name other volumes");
+}
+
+Volume volume_of(const VolumeCreated& event, Instant at) {
+  return {.id = event.id,
+          .owner = event.owner,
+          .name = event.name,
+          .bytes = event.bytes,
+          .node = event.node,
+          .source = event.source,
+          .state = event.source == VolumeId{} ? VolumeState::kReady : VolumeState::kCopying,
+          .created = at,
+          .pool = event.pool,
+          .charged_to = at};
+}
+
 VolumeId next_volume(const State& state) {
   return {state.volumes.empty() ? 1 : state.volumes.rbegin()->first.value + 1};
 }
@@ -123,11 +184,8 @@ std::optional<Refusal> volume_problem(const State& state, PartyId owner, const V
   if (wish.names.empty()) return std::nullopt;
   if (wish.simulated)
     return invalid("volumes", "simulated capacity has no storage", "leave the volumes or the infra out");
-  if (wish.nodes > 1)
-    return invalid("volumes",
-                   "a volume lives on one node, so a job on several nodes cannot have it",
-                   "ask for one node, or use checkpoints");
   NodeId node{};
+  std::string pool;
   for (const std::string& name : wish.names) {
     const Volume* volume = find_volume(state, owner, name);
     if (volume == nullptr)
@@ -136,6 +194,18 @@ std::optional<Refusal> volume_problem(const State& state, PartyId owner, const V
                      "tranche volume list, or tranche volume create " + name + " --size 10GB");
     if (volume->state == VolumeState::kCopying)
       return conflict("volumes", "snapshot '" + name + "' is still being copied", "try again in a moment");
+    if (volume->shared()) {
+      if (!pool.empty() && pool != volume->pool)
+        return invalid("volumes",
+                       "'" + name + "' is in another pool than the volumes named before it",
+                       "use volumes of one pool in one job");
+      pool = volume->pool;
+      continue;
+    }
+    if (wish.nodes > 1)
+      return invalid("volumes",
+                     "'" + name + "' lives on one node, so a job on several nodes cannot have it",
+                     "ask for one node, or use a volume made with --backend shared");
     if (volume->node == NodeId{} || node == NodeId{}) {
       if (volume->node != NodeId{}) node = volume->node;
     } else if (volume->node != node) {
@@ -144,26 +214,57 @@ std::optional<Refusal> volume_problem(const State& state, PartyId owner, const V
                      "use volumes of one node in one job");
     }
   }
-  return std::nullopt;
+  return nowhere_problem(state, node, pool);
 }
 
 void close_elsewhere(const State& state, const Job& job, std::set<NodeId>& closed) {
   for (const std::string& name : job.ask.volumes) {
     const Volume* volume = find_volume(state, job.owner, name);
-    if (volume != nullptr && volume->node == NodeId{}) continue;
+    if (volume != nullptr && !volume->shared() && volume->node == NodeId{}) continue;
     for (const auto& [id, node] : state.nodes)
-      if (volume == nullptr || id != volume->node) closed.insert(id);
+      if (volume == nullptr || !is_offered(*volume, node)) closed.insert(id);
   }
 }
 
 void place_volumes(State& state, const Job& job, NodeId node) {
   for (const std::string& name : job.ask.volumes) {
-    const Volume* volume = find_volume(state, job.owner, name);
-    if (volume != nullptr && volume->node == NodeId{}) state.volumes.at(volume->id).node = node;
+    const Volume* found = find_volume(state, job.owner, name);
+    if (found == nullptr) continue;
+    Volume& volume = state.volumes.at(found->id);
+    volume.used = true;
+    if (!volume.shared() && volume.node == NodeId{}) volume.node = node;
   }
 }
 
-Decision decide(const State& state, const Envelope&, const Actor& actor, const CreateVolume& command) {
+bool is_offered(const Volume& volume, const Node& node) {
+  return volume.shared() ? node.features.shared_volumes == volume.pool : node.id == volume.node;
+}
+
+NodeId worker_of(const State& state, const Volume& volume) {
+  if (!volume.shared()) return volume.node;
+  for (const auto& [id, node] : state.nodes)
+    if (node.state == NodeState::kReady && is_offered(volume, node)) return id;
+  return {};
+}
+
+// As all nodes say that can reach it: one that does not encrypt may have made it.
+bool is_encrypted(const State& state, const Volume& volume) {
+  if (!volume.used && volume.node == NodeId{}) return false;
+  bool told = false;
+  for (const auto& [id, node] : state.nodes) {
+    if (!is_offered(volume, node)) continue;
+    const auto& plain = node.features.plain_volumes;
+    if (!node.features.encrypts_volumes || std::find(plain.begin(), plain.end(), volume.id) != plain.end())
+      return false;
+    told = true;
+  }
+  return told;
+}
+
+Decision decide(const State& state,
+                const Envelope& envelope,
+                const Actor& actor,
+                const CreateVolume& command) {
   const Party* self = state.party(actor.party);
   const PartyId owner = command.owner != PartyId{} ? command.owner : self->parent;
   if (auto refusal = check_access(state, actor, Action::kSubmitJob, owner)) return refuse(*refusal);
@@ -180,50 +281,56 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
     if (node->simulated)
       return refuse(invalid("node", "simulated capacity has no storage", "name a real node"));
   }
-  return Events{VolumeCreated{.id = next_volume(state),
-                              .owner = owner,
-                              .name = command.name,
-                              .bytes = command.bytes,
-                              .node = command.node}};
+  auto pool = pool_for(state, actor, command);
+  if (!pool) return refuse(pool.error());
+  VolumeCreated created{.id = next_volume(state),
+                        .owner = owner,
+                        .name = command.name,
+                        .bytes = command.bytes,
+                        .node = command.node,
+                        .pool = std::move(*pool)};
+  if (auto refusal = storage_problem(state, volume_of(created, envelope.at), envelope.at))
+    return refuse(*refusal);
+  return Events{std::move(created)};
 }
 
 void apply(State& state, const Envelope& envelope, const VolumeCreated& event) {
-  state.volumes.emplace_hint(
-      state.volumes.end(),
-      event.id,
-      Volume{.id = event.id,
-             .owner = event.owner,
-             .name = event.name,
-             .bytes = event.bytes,
-             .node = event.node,
-             .source = event.source,
-             .state = event.source == VolumeId{} ? VolumeState::kReady : VolumeState::kCopying,
-             .created = envelope.at});
+  state.volumes.emplace_hint(state.volumes.end(), event.id, volume_of(event, envelope.at));
   count_storage(state, event.owner, event.bytes);
 }
 
-Decision decide(const State& state, const Envelope&, const Actor& actor, const SnapshotVolume& command) {
+Decision decide(const State& state,
+                const Envelope& envelope,
+                const Actor& actor,
+                const SnapshotVolume& command) {
   const auto found = state.volumes.find(command.id);
   if (found == state.volumes.end() || !can_use(state, actor, found->second)) return refuse(not_found());
   const Volume& volume = found->second;
   if (auto refusal = check_access(state, actor, Action::kSubmitJob, volume.owner)) return refuse(*refusal);
   if (volume.state != VolumeState::kReady)
     return refuse(conflict("state", "volume '" + volume.name + "' is not ready", "tranche volume list"));
-  if (volume.node == NodeId{})
+  if (volume.shared() ? !volume.used : volume.node == NodeId{})
     return refuse(conflict("empty", "nothing was ever written to '" + volume.name + "'", "use it first"));
   // A copy of what is being written would be neither the old nor the new.
   if (auto refusal = in_use(state, volume)) return refuse(*refusal);
   if (auto refusal = new_volume_problem(state, volume.owner, command.name, volume.bytes))
     return refuse(*refusal);
-  return Events{VolumeCreated{.id = next_volume(state),
-                              .owner = volume.owner,
-                              .name = command.name,
-                              .bytes = volume.bytes,
-                              .node = volume.node,
-                              .source = volume.id}};
+  VolumeCreated created{.id = next_volume(state),
+                        .owner = volume.owner,
+                        .name = command.name,
+                        .bytes = volume.bytes,
+                        .node = volume.node,
+                        .source = volume.id,
+                        .pool = volume.pool};
+  if (auto refusal = storage_problem(state, volume_of(created, envelope.at), envelope.at))
+    return refuse(*refusal);
+  return Events{std::move(created)};
 }
 
-Decision decide(const State& state, const Envelope&, const Actor& actor, const RemoveVolume& command) {
+Decision decide(const State& state,
+                const Envelope& envelope,
+                const Actor& actor,
+                const RemoveVolume& command) {
   const auto found = state.volumes.find(command.id);
   if (found == state.volumes.end() || !can_use(state, actor, found->second)) return refuse(not_found());
   const Volume& volume = found->second;
@@ -233,13 +340,18 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const R
   for (const auto& [id, other] : state.volumes)
     if (other.source == volume.id && other.state == VolumeState::kCopying)
       return refuse(conflict("in_use", "snapshot '" + other.name + "' is being made of it", "wait for it"));
-  return Events{VolumeRemoved{volume.id, volume.owner, volume.name}};
+  Events events;
+  for (StorageCharged& charge : storage_charges(state, volume, envelope.at))
+    events.emplace_back(std::move(charge));  // The last of them: the wipe is not charged.
+  events.emplace_back(VolumeRemoved{volume.id, volume.owner, volume.name});
+  return events;
 }
 
 void apply(State& state, const Envelope&, const VolumeRemoved& event) {
   Volume& volume = state.volumes.at(event.id);
-  // Without a node there is nothing to wipe. With one, the space is taken until the wipe was proven.
-  volume.state = volume.node == NodeId{} ? VolumeState::kGone : VolumeState::kWiping;
+  // What was never used has nothing to wipe. Else the space is taken until the wipe was proven.
+  const bool somewhere = volume.used || volume.node != NodeId{};
+  volume.state = somewhere ? VolumeState::kWiping : VolumeState::kGone;
   if (volume.state == VolumeState::kGone) count_storage(state, volume.owner, -volume.bytes);
 }
 
@@ -248,17 +360,19 @@ Decision decide(const State& state, const Envelope&, const KeepVolumeReceipt& co
   if (node == nullptr) return refuse(not_found());
   if (command.sequence != 0 && command.sequence <= node->received) return Events{};
   const auto found = state.volumes.find(command.receipt.volume);
-  if (found == state.volumes.end() || found->second.node != node->id) return refuse(not_found());
+  if (found == state.volumes.end() || !is_offered(found->second, *node)) return refuse(not_found());
   return Events{VolumeWorked{node->id, command.sequence, command.receipt, found->second.owner}};
 }
 
-void apply(State& state, const Envelope&, const VolumeWorked& event) {
+void apply(State& state, const Envelope& envelope, const VolumeWorked& event) {
   Node& node = state.nodes.at(event.node);
   node.received = std::max(node.received, event.sequence);
   Volume& volume = state.volumes.at(event.receipt.volume);
   if (event.receipt.work == wire::VolumeWork::kCopy && volume.state == VolumeState::kCopying) {
     volume.receipt = event.receipt;
     volume.state = event.receipt.done ? VolumeState::kReady : VolumeState::kFailed;
+    volume.used = true;
+    volume.charged_to = envelope.at;
   } else if (event.receipt.work == wire::VolumeWork::kWipe && volume.state == VolumeState::kWiping) {
     volume.receipt = event.receipt;
     if (!event.receipt.done) return;

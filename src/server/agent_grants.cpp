@@ -7,7 +7,6 @@
 #include "server/agent_hub.hpp"
 #include "server/agent_link.hpp"
 #include "wire/job_spec.hpp"
-#include "wire/volume_key.hpp"
 
 namespace tranche::server {
 
@@ -28,14 +27,16 @@ wire::LeaseGrant AgentHub::grant_of(const engine::State& state, const engine::Le
   if (job.ask.time > Duration{}) grant.spec.limits.time = job.ask.time;
   for (const wire::VolumeMount& mount : grant.spec.volumes) {
     const engine::Volume* volume = engine::find_volume(state, job.owner, mount.name);
-    if (volume == nullptr || volume->node != lease.node)
+    if (volume == nullptr || !engine::is_offered(*volume, state.nodes.at(lease.node)))
       continue;  // One too few: the node refuses the lease.
-    grant.volumes.push_back(
-        {.volume = volume->id, .path = mount.path, .read_only = mount.read_only, .quota = {volume->bytes}});
+    grant.volumes.push_back({.volume = volume->id,
+                             .path = mount.path,
+                             .read_only = mount.read_only,
+                             .quota = {volume->bytes},
+                             .pool = volume->pool});
   }
   if (!grant.volumes.empty() && options_.unseal)
-    grant.spec.secrets.set(wire::kVolumeKeySecret,
-                           options_.unseal("derived:volumes of " + text(lease.tenant)));
+    grant.volume_key = options_.unseal("derived:volumes of " + text(lease.tenant));
   for (const engine::Slice& slice : lease.slices) {
     grant.slices.push_back({.device = slice.device,
                             .uuid = state.devices.at(slice.device).facts.uuid,
@@ -70,12 +71,13 @@ void AgentHub::send_units(const engine::State& state, const engine::ChunkExtende
 void AgentHub::order_volume_work(const engine::State& state, const engine::Volume& volume) {
   const bool copies = volume.state == wire::VolumeState::kCopying;
   if (!copies && volume.state != wire::VolumeState::kWiping) return;
-  const auto link = link_of(volume.node);
+  const auto link = link_of(engine::worker_of(state, volume));
   if (!link) return;  // Told when it comes back.
   link->send(wire::VolumeOrder{.volume = volume.id,
                                .tenant = engine::tenant_of(state, volume.owner),
                                .work = copies ? wire::VolumeWork::kCopy : wire::VolumeWork::kWipe,
-                               .source = volume.source});
+                               .source = volume.source,
+                               .pool = volume.pool});
 }
 
 void AgentHub::give_workdir(const net::Request& request, net::Reply reply) {

@@ -261,7 +261,7 @@ void AgentHub::welcome(const std::shared_ptr<AgentLink>& link,
     if (device.record.order != 0) link->send(order_for(state, device));
   }
   for (const auto& [id, volume] : state.volumes)
-    if (volume.node == node.id) order_volume_work(state, volume);
+    if (engine::worker_of(state, volume) == node.id) order_volume_work(state, volume);
 }
 
 void AgentHub::heard(const std::shared_ptr<AgentLink>& link, const wire::Heartbeat& heartbeat) {
@@ -340,6 +340,10 @@ void AgentHub::follow(const Durable& durable) {
       order_volume_work(*durable.state, durable.state->volumes.at(made->id));
     } else if (const auto* removed = std::get_if<engine::VolumeRemoved>(&event)) {
       order_volume_work(*durable.state, durable.state->volumes.at(removed->id));
+    } else if (std::holds_alternative<engine::NodeStateChanged>(event)) {
+      // What one node of a pool leaves undone, another does.
+      for (const auto& [id, volume] : durable.state->volumes)
+        if (volume.shared()) order_volume_work(*durable.state, volume);
     }
   }
 }

@@ -390,7 +390,10 @@ void Loop::housekeep() {
   last_tick_ = now;
   const auto ticked = engine::decide(state_, Envelope{.at = now}, engine::Tick{});
   const auto& counts = std::get<engine::Ticked>(ticked->front());
-  if (counts.requests_forgotten + counts.jobs_forgotten == 0) return;
+  const bool charges = std::any_of(ticked->begin(), ticked->end(), [](const engine::Event& event) {
+    return std::holds_alternative<engine::StorageCharged>(event);
+  });
+  if (counts.requests_forgotten + counts.jobs_forgotten == 0 && !charges) return;
   std::vector<Work> tick;
   tick.push_back({Envelope{.origin = "local"}, engine::Tick{}, [](const Outcome&) {}});
   serve(tick);

@@ -19,6 +19,7 @@
 #include "wire/isolation.hpp"
 #include "wire/job_spec.hpp"
 #include "wire/meter.hpp"
+#include "wire/node_features.hpp"
 #include "wire/progress.hpp"
 #include "wire/receipt.hpp"
 #include "wire/states.hpp"
@@ -158,6 +159,7 @@ struct Hello {
   std::vector<DeviceFacts> devices{};
   std::vector<RunningLease> running{};
   bool simulated = false;
+  NodeFeatures features{};
   bool operator==(const Hello&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Hello,
@@ -174,7 +176,8 @@ BOOST_DESCRIBE_STRUCT(Hello,
                        labels,
                        devices,
                        running,
-                       simulated))
+                       simulated,
+                       features))
 
 struct Welcome {
   std::uint16_t version = kAgentProtocolMax;
@@ -275,6 +278,7 @@ struct LeaseGrant {
   bool must_scrub = true;            // Wipe the slices when it ends, and send the receipt.
   std::vector<VolumeGrant> volumes{};
   UnitSet units{};  // Of a chunk: the frames still to do, one run of the command each.
+  std::string volume_key{};  // Of the tenant, for the node alone, and never written down there.
   bool operator==(const LeaseGrant&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(LeaseGrant,
@@ -293,7 +297,8 @@ BOOST_DESCRIBE_STRUCT(LeaseGrant,
                        scrubbed_for,
                        must_scrub,
                        volumes,
-                       units))
+                       units,
+                       volume_key))
 
 struct LeaseRenewal {
   LeaseId lease{};

@@ -10,6 +10,7 @@
 #include "base/bytes.hpp"
 #include "base/ids.hpp"
 #include "base/time.hpp"
+#include "wire/node_features.hpp"
 #include "wire/states.hpp"
 #include "wire/text_map.hpp"
 
@@ -113,6 +114,7 @@ struct NodeView {
   std::uint32_t leases = 0;
   Instant since{};
   std::vector<DeviceView> devices{};
+  NodeFeatures features{};
 };
 BOOST_DESCRIBE_STRUCT(NodeView,
                       (),
@@ -129,7 +131,8 @@ BOOST_DESCRIBE_STRUCT(NodeView,
                        labels,
                        leases,
                        since,
-                       devices))
+                       devices,
+                       features))
 
 struct NodeList {
   std::vector<NodeView> items{};

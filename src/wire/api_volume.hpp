@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/money.hpp"
 #include "wire/volume.hpp"
 
 namespace tranche::wire {
@@ -15,8 +16,10 @@ struct VolumeCreate {
   Bytes size{};
   std::string owner{};  // Id or path of a tenant or a part of one; empty: what you belong to.
   std::string node{};   // Id or name; empty: where the first job that uses it runs.
+  VolumeBackend backend = VolumeBackend::kNode;
+  std::string pool{};  // Of a shared one; empty: the only one there is.
 };
-BOOST_DESCRIBE_STRUCT(VolumeCreate, (), (name, size, owner, node))
+BOOST_DESCRIBE_STRUCT(VolumeCreate, (), (name, size, owner, node, backend, pool))
 
 struct VolumeSnapshot {
   std::string name{};  // Of the copy, a volume of the same owner.
@@ -28,17 +31,37 @@ struct VolumeView {
   std::string name{};
   std::string owner{};  // Path.
   Bytes size{};
-  std::string node{};  // Empty: no job has used it yet.
+  std::string node{};  // Empty: no job has used it yet, or it is shared.
   VolumeState state = VolumeState::kReady;
   VolumeId source{};       // Of a snapshot.
   bool encrypted = false;  // At rest, under a key of the tenant. See docs/volumes.md.
   Instant created{};
   std::vector<JobId> used_by{};
   std::optional<VolumeReceipt> receipt{};  // Of the copy or the wipe.
+  VolumeBackend backend = VolumeBackend::kNode;
+  std::string pool{};      // Of a shared one.
+  Money hourly{};          // What keeping it costs now, used or not.
+  Money charged{};         // So far.
+  std::string currency{};  // Of both.
 };
 BOOST_DESCRIBE_STRUCT(VolumeView,
                       (),
-                      (id, name, owner, size, node, state, source, encrypted, created, used_by, receipt))
+                      (id,
+                       name,
+                       owner,
+                       size,
+                       node,
+                       state,
+                       source,
+                       encrypted,
+                       created,
+                       used_by,
+                       receipt,
+                       backend,
+                       pool,
+                       hourly,
+                       charged,
+                       currency))
 
 struct VolumeList {
   std::vector<VolumeView> items{};

@@ -37,6 +37,8 @@ struct PriceRule {  // What is not said fits everything.
   ChargeBasis basis = ChargeBasis::kAllocated;
   std::uint32_t used_percent = 0;
   std::map<std::string, Money> per_million{};  // Units of the workload: tokens, frames.
+  // Set: a price of volumes, and of nothing else; its shape, if any, is their backend.
+  std::optional<Money> storage_gib_hour{};
 };
 BOOST_DESCRIBE_STRUCT(PriceRule,
                       (),
@@ -54,7 +56,8 @@ BOOST_DESCRIBE_STRUCT(PriceRule,
                        gpu_hour,
                        basis,
                        used_percent,
-                       per_million))
+                       per_million,
+                       storage_gib_hour))
 
 struct PriceList {
   std::string name{};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Volumes: a tenant's storage on a node, as server and agent speak of it.
+// Volumes: a tenant's storage on a node or in a pool that several nodes mount, as server and agent speak of
+// it.
 #include <boost/describe/class.hpp>
 #include <boost/describe/enum.hpp>
 #include <compare>
@@ -36,15 +37,22 @@ enum class VolumeState : std::uint8_t {
 };
 BOOST_DESCRIBE_ENUM(VolumeState, kReady, kCopying, kWiping, kGone, kFailed)
 
+enum class VolumeBackend : std::uint8_t {
+  kNode,    // On the disk of one node.
+  kShared,  // In a folder that every node of a pool mounts.
+};
+BOOST_DESCRIBE_ENUM(VolumeBackend, kNode, kShared)
+
 // A volume for one lease: the server has found out whose it is; the node finds it by number alone.
 struct VolumeGrant {
   VolumeId volume{};
   std::string path{};  // Inside the job.
   bool read_only = false;
   Bytes quota{};
+  std::string pool{};  // Empty: on the node itself.
   bool operator==(const VolumeGrant&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(VolumeGrant, (), (volume, path, read_only, quota))
+BOOST_DESCRIBE_STRUCT(VolumeGrant, (), (volume, path, read_only, quota, pool))
 
 enum class VolumeWork : std::uint8_t { kCopy, kWipe };
 BOOST_DESCRIBE_ENUM(VolumeWork, kCopy, kWipe)
@@ -54,10 +62,11 @@ struct VolumeOrder {
   VolumeId volume{};
   PartyId tenant{};
   VolumeWork work = VolumeWork::kWipe;
-  VolumeId source{};  // Of a copy.
+  VolumeId source{};   // Of a copy.
+  std::string pool{};  // Empty: on the node itself.
   bool operator==(const VolumeOrder&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(VolumeOrder, (), (volume, tenant, work, source))
+BOOST_DESCRIBE_STRUCT(VolumeOrder, (), (volume, tenant, work, source, pool))
 
 struct VolumeReceipt {
   VolumeId volume{};

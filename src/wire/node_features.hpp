@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a node can do for jobs beside its devices, as its agent says when it connects.
+#include <boost/describe/class.hpp>
+#include <string>
+#include <vector>
+
+#include "wire/volume.hpp"
+
+namespace tranche::wire {
+
+struct NodeFeatures {
+  bool encrypts_volumes = false;          // Those that are new here.
+  std::vector<VolumeId> plain_volumes{};  // Made before it did, or elsewhere: these lie open.
+  std::string shared_volumes{};           // The pool of volumes that it mounts; empty: none.
+  bool operator==(const NodeFeatures&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(NodeFeatures, (), (encrypts_volumes, plain_volumes, shared_volumes))
+
+}  // namespace tranche::wire
