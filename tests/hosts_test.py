@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Server and nodes as hosts of their own: each in a network namespace, joined by wires that are cut in one direction or in
 both. Whatever is cut: one lease at a time, one result, nothing left over."""
+import json
 import os
 import shutil
 import signal
@@ -155,6 +156,70 @@ def a_killed_agent_behind_a_cut_comes_back_with_its_job():
         assert first.split()[1] == last.split()[1], site.logs(job)
 
 
+GANG = """exec python3 - <<'P'
+import os, socket, time
+rank, size, master = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), os.environ["MASTER_ADDR"]
+print("peers", os.environ["TRANCHE_PEERS"], flush=True)
+if rank == 0:
+    server = socket.create_server(("", int(os.environ["MASTER_PORT"])))
+    other, _ = server.accept()
+    data = b""
+    while len(data) < 3_000_000: data += other.recv(1 << 16)
+    other.sendall(b"got all")
+    print("heard", len(data), set(data) == {7}, flush=True)
+    time.sleep(600)
+for _ in range(600):
+    try: wire = socket.create_connection((master, int(os.environ["MASTER_PORT"])), 5); break
+    except OSError: time.sleep(0.1)
+wire.sendall(bytes([7]) * 3_000_000)
+print("told", wire.recv(100).decode(), flush=True)
+for what, place in (("the node", "10.213.1.2"), ("the server", "10.213.0.1"), ("the world", "203.0.113.7")):
+    port = int(os.environ["SERVER_PORT"]) if what == "the server" else 22
+    try: socket.create_connection((place, port), 2); print("reached", what)
+    except ConnectionRefusedError: print("reached", what)
+    except OSError: print("closed:", what)
+print("looked", flush=True)
+time.sleep(600)
+P"""
+LOOK = """exec python3 - <<'P'
+import os, socket
+for n in range(1, 9):
+    try: socket.create_connection((f"10.117.0.{n}", int(os.environ["MASTER_PORT"])), 1); print("reached", n)
+    except ConnectionRefusedError: print("refused by", n)
+    except OSError: pass
+print("looked")
+P"""
+
+
+def members_of_a_gang_reach_each_other_and_nobody_else():
+    """Over two hosts whose jobs have networks of their own: members talk, others do not hear them, nor they others."""
+    with Hosts("one", "two", lease="30s") as site:
+        port = site.platform.arguments[1].rsplit(":", 1)[1]
+        gang = site.submit(GANG, num_nodes=2, network="gang", resources={"cpus": 1.5}, envs={"SERVER_PORT": port})
+        stories = [lambda: json.dumps(site.job(gang)) + "".join(agent.log_text() for agent in site.agents)]
+
+        def words(rank):
+            return site.ana.get(f"/v1/jobs/{gang}/logs?rank={rank}").body + \
+                site.ana.get(f"/v1/jobs/{gang}/logs?rank={rank}&stream=stderr").body
+
+        site.until(lambda: "heard" in words(0) and "looked" in words(1), lambda: stories[0]() + words(0) + words(1))
+        assert "heard 3000000 True" in words(0) and "told got all" in words(1), words(0) + words(1)
+        assert "peers 10.117.0.1,10.117.0.2" in words(0), words(0)
+        assert "reached" not in words(1) and words(1).count("closed:") == 3, words(1)
+        nodes = {lease["node"] for lease in site.job(gang)["leases"]}
+        # Neither another gang nor a job with nothing, nor the node, reaches a member.
+        for other in (site.submit(LOOK, resources={"cpus": 0.2}), site.submit(LOOK, network="internet", resources={"cpus": 0.2})):
+            site.until_state(other, "succeeded", "failed")
+            assert site.logs(other) == "looked\n", site.logs(other) + site.logs(other, "stderr")
+        for host in site.hosts.values():
+            knock = "import socket; socket.create_connection(('10.117.0.1', 29500), 2)"
+            done = subprocess.run([*host.prefix(), "python3", "-c", knock], stderr=subprocess.DEVNULL, check=False)
+            assert done.returncode != 0
+        assert site.ana.post(f"/v1/jobs/{gang}/stop").status == 200
+        site.until_state(gang, "stopped")
+        return f"on {len(nodes)} nodes"
+
+
 if __name__ == "__main__":
     able = os.geteuid() == 0 and all(map(shutil.which, ("ip", "nft", "nsenter", "unshare")))
     if not able:
@@ -169,4 +234,4 @@ if __name__ == "__main__":
     run("ip", "addr", "add", f"{SERVER}/32", "dev", "lo")
     run("sysctl", "-q", "-w", "net.ipv4.ip_forward=1")
     main([a_host_that_is_cut_off_loses_its_job_once, a_cut_shorter_than_the_lease_disturbs_nothing,
-          a_killed_agent_behind_a_cut_comes_back_with_its_job])
+          a_killed_agent_behind_a_cut_comes_back_with_its_job, members_of_a_gang_reach_each_other_and_nobody_else])

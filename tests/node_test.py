@@ -274,6 +274,18 @@ def real_devices_are_shared_within_their_limits():
     return None
 
 
+def a_gang_that_could_not_talk_is_refused():
+    """Where no node lets members reach each other, they are told so at once, instead of waiting for each other."""
+    with Site(devices=False) as site:
+        site.agent("here", "--job-network", "none")
+        wish = {"run": "true", "num_nodes": 2, "network": "gang", "resources": {"cpus": 0.1}}
+        answer = site.ana.post("/v1/jobs", wish)
+        assert answer.status == 422 and "reach each other" in answer.body, answer
+        alone = site.submit("true", num_nodes=2, resources={"cpus": 0.1})  # That need not talk.
+        site.until_state(alone, "succeeded", "failed")
+        assert site.state(alone) == "succeeded", site.job(alone)
+
+
 def simulated_nodes_say_so_everywhere():
     """A simulated job executes nothing, lasts as long as it declares, and is marked wherever it appears."""
     with Site(devices=False) as site:
@@ -319,5 +331,6 @@ def granted_partitions_fit_the_device():
 if __name__ == "__main__":
     main([a_job_runs_and_its_end_is_told, invitations_work_once_and_only_for_us, a_stop_reaches_the_process,
           whoever_dies_the_work_goes_on, a_new_agent_adopts_every_job, a_silent_node_is_lost_and_its_job_runs_elsewhere,
-          real_devices_are_shared_within_their_limits, simulated_nodes_say_so_everywhere,
+          real_devices_are_shared_within_their_limits, a_gang_that_could_not_talk_is_refused,
+          simulated_nodes_say_so_everywhere,
           granted_partitions_fit_the_device])

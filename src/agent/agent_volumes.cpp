@@ -7,6 +7,7 @@ namespace tranche::agent {
 // Opened before the agent says hello; what it says there is true for as long as it lives.
 void Agent::open_volumes() {
   volumes_ = std::make_unique<NodeVolumes>(options_.rules.data / "volumes", options_.volume_cipher);
+  features_.gang_networks = options_.simulated || options_.rules.network != NetworkKind::kNone;
   if (options_.simulated) return;
   features_.encrypts_volumes = volumes_->encrypts();
   features_.plain_volumes = volumes_->plain();

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/if_link.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -18,6 +19,8 @@
 #include <sys/wait.h>
 
 #include "agent/files.hpp"
+#include "agent/gang_carrier.hpp"
+#include "agent/sandbox_plan.hpp"
 #include "agent/sandbox_rights.hpp"
 #include "agent/system_failure.hpp"
 #include "gpu/child_program.hpp"
@@ -26,6 +29,8 @@ namespace tranche::agent {
 namespace {
 
 constexpr const char* kInterface = "tap0";
+constexpr const char* kGangInterface = "gang0";
+constexpr unsigned kNobody = 65'534;
 constexpr int kPatienceMilliseconds = 10'000;   // Of a machine that is very busy; it takes about ten.
 constexpr int kReadyEnd = 3, kLifelineEnd = 4;  // As the carrier counts them.
 
@@ -127,6 +132,7 @@ void JobNetwork::begin(const NetworkTools& tools,
                        const std::vector<std::string>& allowed,
                        const std::function<bool()>& enter_group) {
   end();
+  interface_ = kInterface;
   // Before there is a way out.
   put_filter(tools, init, network_filter(own_addresses(), allowed));
   inside_ = socket_inside(init);
@@ -142,6 +148,32 @@ void JobNetwork::begin(const NetworkTools& tools,
   if (says_ready(ready_read.get())) return;
   end();
   throw std::runtime_error("the job's network could not be set up: " + read_descriptor(words.get()));
+}
+
+void JobNetwork::begin_gang(int init, const GangPlace& place, const std::function<bool()>& enter_group) {
+  end();
+  interface_ = kGangInterface;
+  if (place.rank >= place.members.size() || place.members.size() > kGangMembersMax)
+    throw std::runtime_error("this is no member of a gang");
+  const GangSeal checked(place.key, place.rank);
+  const Descriptor tunnel = open_gang_tunnel(init, kGangInterface, place.rank);
+  const Descriptor socket = open_gang_socket(place.members[place.rank].port);
+  inside_ = socket_inside(init);
+  auto [life_read, life_write] = make_pipe();
+  carrier_ = ::fork();
+  if (carrier_ < 0) fail("cannot start the carrier of the gang's network");
+  if (carrier_ == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    unblock_signals();
+    const bool alone = enter_group() && ::setgroups(0, nullptr) == 0 &&
+                       ::setresgid(kNobody, kNobody, kNobody) == 0 &&
+                       ::setresuid(kNobody, kNobody, kNobody) == 0 && drop_capabilities();
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);  // Forgotten with the user.
+    if (!alone) ::_exit(125);
+    close_others({tunnel.get(), socket.get(), life_read.get()});
+    carry_gang(place, tunnel.get(), socket.get(), life_read.get());
+  }
+  lifeline_ = std::move(life_write);
 }
 
 void JobNetwork::end() {
@@ -164,8 +196,8 @@ std::uint64_t JobNetwork::bytes_carried() const {
   ask.header.nlmsg_type = RTM_GETLINK;
   ask.header.nlmsg_flags = NLM_F_REQUEST;
   ask.name.rta_type = IFLA_IFNAME;
-  ask.name.rta_len = static_cast<unsigned short>(RTA_LENGTH(std::strlen(kInterface) + 1));
-  std::strcpy(ask.text, kInterface);
+  ask.name.rta_len = static_cast<unsigned short>(RTA_LENGTH(std::strlen(interface_) + 1));
+  std::strncpy(ask.text, interface_, sizeof ask.text - 1);
   alignas(nlmsghdr) std::array<char, 16'384> answer{};
   if (!inside_.open() || ::send(inside_.get(), &ask, sizeof ask, 0) != sizeof ask) return 0;
   const ssize_t got = ::recv(inside_.get(), answer.data(), answer.size(), 0);

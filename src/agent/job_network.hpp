@@ -13,6 +13,8 @@
 
 namespace tranche::agent {
 
+struct GangPlace;
+
 struct NetworkTools {
   std::string slirp{}, nft{}, nsenter{};
   std::string missing{};  // Why there are no such networks here, in a sentence; empty: there are.
@@ -46,6 +48,8 @@ class JobNetwork {
              int init,
              const std::vector<std::string>& allowed,
              const std::function<bool()>& enter_group);
+  // The same for a network that leads to the other members of a gang, and nowhere else.
+  void begin_gang(int init, const GangPlace& place, const std::function<bool()>& enter_group);
   void end();
   [[nodiscard]] bool carried_by(int pid) const { return carrier_ > 0 && pid == carrier_; }
   void carrier_ended() { carrier_ = -1; }             // Somebody else waited for it.
@@ -55,6 +59,7 @@ class JobNetwork {
   int carrier_ = -1;
   Descriptor lifeline_;  // The carrier ends when it closes, however that came about.
   Descriptor inside_;    // A socket of the job's namespace, to ask for its counters.
+  const char* interface_ = "";
 };
 
 }  // namespace tranche::agent

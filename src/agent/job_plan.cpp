@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "agent/gang_carrier.hpp"
 #include "agent/unit_loop.hpp"
 
 namespace tranche::agent {
@@ -45,20 +46,23 @@ void set_devices(wire::TextMap& environment, const std::vector<GrantedDevice>& d
   environment.set("ROCR_VISIBLE_DEVICES", joined(amd));
 }
 
-void set_gang(wire::TextMap& environment, const wire::LeaseGrant& grant) {
-  const std::string first = grant.peers.empty() ? "127.0.0.1" : host_of(grant.peers.front());
-  environment.set("MASTER_ADDR", first);
+void set_gang(wire::TextMap& environment, const wire::LeaseGrant& grant, NetworkKind network) {
+  std::vector<std::string> peers = grant.peers;
+  if (network == NetworkKind::kGang)
+    for (std::size_t rank = 0; rank < peers.size(); ++rank) peers[rank] = gang_address(rank);
+  environment.set("MASTER_ADDR", peers.empty() ? "127.0.0.1" : host_of(peers.front()));
   environment.set("MASTER_PORT", std::to_string(kGangPort));
   environment.set("RANK", std::to_string(grant.rank));
   environment.set("LOCAL_RANK", "0");
   environment.set("NODE_RANK", std::to_string(grant.rank));
   environment.set("WORLD_SIZE", std::to_string(std::max<std::size_t>(1, grant.peers.size())));
-  environment.set("TRANCHE_PEERS", joined(grant.peers));
+  environment.set("TRANCHE_PEERS", joined(peers));
 }
 
 wire::TextMap environment_of(const wire::LeaseGrant& grant,
                              const std::vector<GrantedDevice>& devices,
-                             const std::string& checkpoint) {
+                             const std::string& checkpoint,
+                             NetworkKind network) {
   wire::TextMap environment = grant.spec.envs;
   for (const auto& [name, value] : grant.spec.secrets) environment.set(name, value);
   environment.add("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin");
@@ -67,7 +71,7 @@ wire::TextMap environment_of(const wire::LeaseGrant& grant,
   environment.add("USER", "job");
   environment.add("LANG", "C.UTF-8");
   set_devices(environment, devices);
-  set_gang(environment, grant);
+  set_gang(environment, grant, network);
   environment.set("TRANCHE_JOB", text(grant.job));
   environment.set("TRANCHE_LEASE", text(grant.lease));
   environment.set("TRANCHE_ATTEMPT", std::to_string(grant.attempt));
@@ -105,10 +109,12 @@ Result<void, PlanRefusal> check_wishes(const wire::LeaseGrant& grant, const Node
                               "a service has a network of its own, and this node has none with a way out: "
                               "leave network out"});
   const bool gang = spec.network == wire::Network::kGang && grant.peers.size() > 1;
-  if (gang && rules.network != NetworkKind::kNode)
+  if (gang && rules.network == NetworkKind::kNone)
     return refuse(PlanRefusal{EndReason::kPlatformFault,
-                              "this node has no network between the nodes of a gang; its operator can allow "
-                              "its own with --job-network host"});
+                              "this node has no network between the nodes of a gang: " + rules.no_network});
+  if (gang && rules.network != NetworkKind::kNode &&
+      (grant.members.size() != grant.peers.size() || grant.members.size() > kGangMembersMax))
+    return refuse(PlanRefusal{EndReason::kPlatformFault, "the server did not say who is in the gang"});
   if (spec.network == wire::Network::kInternet && rules.network == NetworkKind::kNone)
     return refuse(
         PlanRefusal{EndReason::kPlatformFault, "this node gives jobs no network: " + rules.no_network});
@@ -147,8 +153,8 @@ std::uint32_t job_user(const NodeRules& rules, const wire::LeaseGrant& grant) {
 NetworkKind job_network(const NodeRules& rules, const wire::LeaseGrant& grant) {
   const wire::Network asked = grant.spec.network;
   if (asked == wire::Network::kNone) return NetworkKind::kNone;
-  // A gang on one node talks over its loopback.
-  if (asked == wire::Network::kGang && rules.network == NetworkKind::kPrivate) return NetworkKind::kNone;
+  if (asked == wire::Network::kGang && rules.network == NetworkKind::kPrivate)
+    return grant.peers.size() > 1 ? NetworkKind::kGang : NetworkKind::kNone;  // Alone it has its loopback.
   return rules.network;
 }
 
@@ -177,6 +183,12 @@ Result<SandboxPlan, PlanRefusal> plan_job(const wire::LeaseGrant& grant,
     plan.networks_allowed = rules.networks_allowed;
     plan.devices.emplace_back(kTunnelDevice);
   }
+  if (plan.network == NetworkKind::kGang) {
+    plan.gang = {.key = grant.gang_key, .rank = grant.rank};
+    for (std::size_t rank = 0; rank < grant.members.size(); ++rank)
+      plan.gang.members.push_back({host_of(grant.peers[rank]), gang_port(grant.members[rank].value)});
+    plan.devices.emplace_back(kTunnelDevice);
+  }
   plan.binds = home.binds();
   if (!devices.empty()) {
     const bool cuda = std::any_of(devices.begin(), devices.end(), [](const GrantedDevice& device) {
@@ -190,7 +202,7 @@ Result<SandboxPlan, PlanRefusal> plan_job(const wire::LeaseGrant& grant,
   const std::string inside =
       spec.checkpoint && !spec.checkpoint->path.empty() ? spec.checkpoint->path : "/checkpoint";
   plan.binds.push_back({checkpoint_folder(rules, grant.job).string(), inside, BindKind::kWritable});
-  plan.environment = environment_of(grant, devices, inside);
+  plan.environment = environment_of(grant, devices, inside, plan.network);
   add_progress_files(plan, grant);
   if (spec.port != 0) plan.environment.set("PORT", std::to_string(spec.port));
   plan.cpu_milli =

@@ -24,6 +24,7 @@ LeaseFolder LeaseFolder::create(const std::filesystem::path& leases,
   folder.grant = grant;
   folder.grant.spec.secrets = {};
   folder.grant.volume_key.clear();
+  folder.grant.gang_key.clear();
   std::string bytes;
   wire::encode(bytes, folder.grant);
   write_whole(folder.path_ / "grant", bytes, 0600);  // Last: a folder with a grant is whole.

@@ -18,9 +18,24 @@ enum class BindKind : std::uint8_t { kReadOnly, kWritable, kDevice };
 BOOST_DESCRIBE_ENUM(BindKind, kReadOnly, kWritable, kDevice)
 
 // What of a network the job sees: its own loopback alone; beside it a way out that leads to nobody else's
-// job; the node's.
-enum class NetworkKind : std::uint8_t { kNone, kPrivate, kNode };
-BOOST_DESCRIBE_ENUM(NetworkKind, kNone, kPrivate, kNode)
+// job; the node's; beside its loopback the other members of its gang.
+enum class NetworkKind : std::uint8_t { kNone, kPrivate, kNode, kGang };
+BOOST_DESCRIBE_ENUM(NetworkKind, kNone, kPrivate, kNode, kGang)
+
+struct GangMember {  // Where its node hears for it.
+  std::string host{};
+  std::uint16_t port = 0;
+  bool operator==(const GangMember&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(GangMember, (), (host, port))
+
+struct GangPlace {
+  std::string key{};
+  std::uint32_t rank = 0;
+  std::vector<GangMember> members{};  // By rank.
+  bool operator==(const GangPlace&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(GangPlace, (), (key, rank, members))
 
 struct Bind {
   std::string source{};
@@ -62,6 +77,7 @@ struct SandboxPlan {
   std::int32_t checkpoint_signal = 0;  // Zero: the job knows none.
   Duration checkpoint_grace{};
   std::vector<VolumeWatch> volumes{};
+  GangPlace gang{};
   bool operator==(const SandboxPlan&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(SandboxPlan,
@@ -88,6 +104,7 @@ BOOST_DESCRIBE_STRUCT(SandboxPlan,
                        time_limit,
                        checkpoint_signal,
                        checkpoint_grace,
-                       volumes))
+                       volumes,
+                       gang))
 
 }  // namespace tranche::agent

@@ -78,7 +78,7 @@ void Supervisor::start(const std::string& text) {
   Descriptor err = stderr_.open_pipe();
   Pipe info = make_pipe();
   Pipe ready = make_pipe();
-  const bool networked = plan_.network == NetworkKind::kPrivate;
+  const bool networked = plan_.network == NetworkKind::kPrivate || plan_.network == NetworkKind::kGang;
   Pipe go = networked ? make_pipe() : Pipe{};
   info_text_.clear();
   page_->init = 0;
@@ -109,8 +109,11 @@ void Supervisor::begin_network(Descriptor go) {
   try {
     if (!world_.network.missing.empty() || !launched_by_root())
       throw std::runtime_error(world_.network.missing);
-    network_.begin(
-        world_.network, child_, plan_.networks_allowed, [this] { return world_.cgroups->enter(group_); });
+    const auto enter_group = [this] { return world_.cgroups->enter(group_); };
+    if (plan_.network == NetworkKind::kGang)
+      network_.begin_gang(child_, plan_.gang, enter_group);
+    else
+      network_.begin(world_.network, child_, plan_.networks_allowed, enter_group);
     if (::write(go.get(), "1", 1) != 1)
       throw std::runtime_error("the sandbox ended before its network stood");
   } catch (const std::exception&) {

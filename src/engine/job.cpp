@@ -6,6 +6,7 @@
 #include "engine/admission.hpp"
 #include "engine/attempt.hpp"
 #include "engine/decide.hpp"
+#include "engine/gang_network.hpp"
 #include "engine/start_window.hpp"
 #include "engine/submit.hpp"
 
@@ -114,6 +115,7 @@ Decision submission(
   if (auto refusal = label_problem(state, owner, job.ask)) return refuse(*refusal);
   const VolumeWish wish{job.ask.volumes, job.ask.nodes, job.ask.simulated};
   if (auto refusal = volume_problem(state, owner, wish)) return refuse(*refusal);
+  if (auto refusal = gang_network_problem(state, job.ask)) return refuse(*refusal);
   if (auto refusal = units_problem(job)) return refuse(*refusal);
   return submission_events(state, envelope, owner, job);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/gang_network.hpp"
 #include "engine/schedule.hpp"
 #include "engine/slots.hpp"
 
@@ -67,6 +68,7 @@ std::optional<Reservation> soonest_nodes(const State& state,
   const bool may_fit_now = members > 1 || some_change_hands;
   std::set<NodeId> elsewhere;
   close_elsewhere(state, job, elsewhere);
+  close_unreachable(state, job, elsewhere);
   // As many as are wanted, the latest on top: a node that frees no sooner than that needs no closer look.
   std::vector<std::pair<Instant, NodeId>> soonest;
   for (const auto& [id, node] : state.nodes) {

@@ -6,6 +6,7 @@
 
 #include "engine/decide.hpp"
 #include "engine/fabric.hpp"
+#include "engine/gang_network.hpp"
 #include "engine/handover.hpp"
 #include "engine/lease_meter.hpp"
 #include "engine/moves.hpp"
@@ -295,6 +296,7 @@ class Pass {
       closed.merge(kept_free(state_, envelope_.at, end));
     }
     close_elsewhere(state_, job, closed);
+    close_unreachable(state_, job, closed);
     std::vector<DeviceId> blocked;
     capacity_.block_restricted(job.ask.preemptible, shape.shares(), blocked);
     was_closed_ = !closed.empty() || !barred_.empty() || !blocked.empty() || !capacity_.kept().empty();

@@ -50,6 +50,10 @@ wire::LeaseGrant AgentHub::grant_of(const engine::State& state, const engine::Le
   grant.must_scrub = !engine::has_whole_devices(state, lease);
   grant.units = engine::units_left(state, job.id);
   for (const LeaseId member : job.leases) grant.peers.push_back(facts(state.leases.at(member).node).address);
+  grant.members = job.leases;
+  // Of this attempt alone: who was a member before cannot listen.
+  if (grant.spec.network == wire::Network::kGang && grant.members.size() > 1 && options_.unseal)
+    grant.gang_key = options_.unseal("derived:gang " + text(grant.members.front()));
   return grant;
 }
 

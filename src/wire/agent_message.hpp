@@ -278,7 +278,11 @@ struct LeaseGrant {
   bool must_scrub = true;            // Wipe the slices when it ends, and send the receipt.
   std::vector<VolumeGrant> volumes{};
   UnitSet units{};  // Of a chunk: the frames still to do, one run of the command each.
-  std::string volume_key{};  // Of the tenant, for the node alone, and never written down there.
+  // For the node alone, and never written down there: the key of the tenant's volumes, and that of what
+  // members of this attempt of a gang say to each other.
+  std::string volume_key{};
+  std::string gang_key{};
+  std::vector<LeaseId> members{};  // Of the gang, by rank.
   bool operator==(const LeaseGrant&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(LeaseGrant,
@@ -298,7 +302,9 @@ BOOST_DESCRIBE_STRUCT(LeaseGrant,
                        must_scrub,
                        volumes,
                        units,
-                       volume_key))
+                       volume_key,
+                       gang_key,
+                       members))
 
 struct LeaseRenewal {
   LeaseId lease{};

@@ -45,6 +45,7 @@ struct Ask {
   std::optional<Instant> deadline{};   // Should have ended by then.
   Boxed<StartWindow> window{};         // Starts only inside it.
   bool cheapest = false;               // Starts when the price list is lowest, as far as its deadline allows.
+  bool gang_network = false;           // Its members, on several nodes, talk to each other.
 
   [[nodiscard]] std::int64_t gpu_milli() const { return static_cast<std::int64_t>(instances) * milli_each; }
   [[nodiscard]] std::int64_t vram_bytes() const { return static_cast<std::int64_t>(instances) * vram_each; }
@@ -82,7 +83,8 @@ BOOST_DESCRIBE_STRUCT(Ask,
                        volumes,
                        deadline,
                        window,
-                       cheapest))
+                       cheapest,
+                       gang_network))
 template <>
 struct Fields<Ask> {
   static constexpr std::array<std::string_view, 1> kOncePlain{"deadline"};

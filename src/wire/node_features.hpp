@@ -13,8 +13,9 @@ struct NodeFeatures {
   bool encrypts_volumes = false;          // Those that are new here.
   std::vector<VolumeId> plain_volumes{};  // Made before it did, or elsewhere: these lie open.
   std::string shared_volumes{};           // The pool of volumes that it mounts; empty: none.
+  bool gang_networks = false;             // Members of a gang on other nodes can be reached from here.
   bool operator==(const NodeFeatures&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(NodeFeatures, (), (encrypts_volumes, plain_volumes, shared_volumes))
+BOOST_DESCRIBE_STRUCT(NodeFeatures, (), (encrypts_volumes, plain_volumes, shared_volumes, gang_networks))
 
 }  // namespace tranche::wire

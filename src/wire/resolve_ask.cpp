@@ -92,6 +92,7 @@ Result<Ask, Problem> resolve_ask(const JobSpec& job,
   for (const auto& [key, value] : job.labels) ask.labels.emplace(key, value);
   for (const VolumeMount& mount : job.volumes) ask.volumes.push_back(mount.name);
   ask.nodes = job.num_nodes;
+  ask.gang_network = job.network == Network::kGang && job.num_nodes > 1;
   ask.simulated = job.infra == kSimulatedInfra;
   ask.cpu_milli = job.resources.cpus.milli_min;
   ask.memory_bytes = job.resources.memory.min.count;
