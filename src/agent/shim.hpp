@@ -62,7 +62,7 @@ class Supervisor {
   [[nodiscard]] int wait_milliseconds() const;
   void stop_job(wire::EndReason reason, BootTime grace, const std::string& why);
   void kill_job(wire::EndReason reason, const std::string& why);
-  void signal_all(int signal);
+  bool signal_all(int signal);  // Whether there was anybody to hear it.
   void pause(bool paused);
   bool end_leftovers();
   void clean_up(int status, bool setup_failed);

@@ -38,10 +38,12 @@ std::vector<int> processes_beside(int init) {
 
 }  // namespace
 
-void Supervisor::signal_all(int signal) {
+bool Supervisor::signal_all(int signal) {
   const int init = static_cast<int>(page_->init.load());
-  if (init <= 0) return;
-  for (const int pid : processes_beside(init)) signal_process(pid, signal);
+  if (init <= 0) return false;
+  const std::vector<int> others = processes_beside(init);
+  for (const int pid : others) signal_process(pid, signal);
+  return !others.empty();
 }
 
 void Supervisor::stop_job(EndReason reason, BootTime grace, const std::string& why) {
@@ -52,7 +54,9 @@ void Supervisor::stop_job(EndReason reason, BootTime grace, const std::string& w
   kill_at_ = boot_time() + grace;
   if (paused_) pause(false);
   set_phase(JobPhase::kStopping);
-  signal_all(plan_.checkpoint_signal > 0 ? plan_.checkpoint_signal : SIGTERM);
+  const bool heard = signal_all(plan_.checkpoint_signal > 0 ? plan_.checkpoint_signal : SIGTERM);
+  // Its command has not begun, would never hear of it, and has nothing to save.
+  if (!heard && page_->running_since == 0) kill_job(reason, why);
 }
 
 void Supervisor::kill_job(EndReason reason, const std::string& why) {
