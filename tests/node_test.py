@@ -146,8 +146,10 @@ def shared_site():
         SHARED.append(Site().__enter__())
         atexit.register(SHARED[0].__exit__, None, None, None)
         SHARED[0].agent("n1")
+    site = SHARED[0]
+    site.operator, site.ana = site.platform.client(), Client(site.platform.port, site.token)
     try:
-        yield SHARED[0]
+        yield site
     finally:
         SHARED[0].clear()
 

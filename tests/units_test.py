@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work that knows its units, on a real server and agent: progress, frames, results, jobs that wait for others."""
+import json
 import os
 import pathlib
 import shutil
@@ -8,7 +9,7 @@ import tempfile
 import time
 
 from node_test import PATIENCE, Site, shared_site
-from tranche_platform import TRANCHE, main
+from tranche_platform import TRANCHE, Client, main, make_user
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 
@@ -208,6 +209,91 @@ def results_of(site, job, client=None):
     return lines
 
 
+def settings(site, **change):
+    operator = site.platform.client()  # A connection that was idle for long is closed by the server.
+    answer = operator.put("/v1/settings", {**operator.get("/v1/settings").json, **change})
+    assert answer.status == 200, answer
+
+
+def a_training_gives_way_again_and_again():
+    """Work that goes first takes its device several times: no step is done twice, and the result is the same."""
+    times = 3
+    job = {"run": 'exec python3 -c "$CODE"', "kind": "training", "priority": 10, "preemptible": True,
+           "envs": {"CODE": (EXAMPLES / "training/train.py").read_text(), "STEPS": "60", "PAUSE": "0.2"},
+           "checkpoint": {"signal": "SIGUSR1", "grace": "60s"}, "resources": {"gpus": "gpu:0.9"}, "limits": {"vram": "100MB"}}
+    with shared_site() as site:
+        site.until(lambda: site.operator.get("/v1/devices").json["items"])
+        settings(site, minimum_run="0s")
+        alone = submit(site, **{**job, "envs": {**job["envs"], "PAUSE": "0"}})
+        assert until(site, alone, over)["job"]["state"] == "succeeded"
+        cut = submit(site, **job)
+        for attempt in range(1, times + 1):
+            until(site, cut, lambda d, n=attempt: d["attempts"] == n and d["job"]["state"] == "running")
+            site.until(lambda: "tranche: step" in site.ana.get(f"/v1/jobs/{cut}/logs").body)
+            first = submit(site, priority=90, resources={"gpus": "gpu:0.9"}, limits={"vram": "100MB"})
+            assert until(site, first, over)["job"]["state"] == "succeeded"
+        detail = until(site, cut, over)
+        settings(site, minimum_run="10m")
+        assert detail["job"]["state"] == "succeeded" and detail["attempts"] == times + 1, detail
+        assert len(detail["interruptions"]) == times, detail
+        said = results_of(site, cut)
+        steps = [int(line.split()[2].split("/")[0]) for line in said if line.startswith("tranche: step")]
+        assert steps == list(range(1, 61)), steps
+        assert [line for line in said if line.startswith("result")] == \
+            [line for line in results_of(site, alone) if line.startswith("result")]
+
+
+def an_elastic_training_gives_and_takes_workers():
+    """It starts with all there is, goes on with half while the owner is there, then with all again; same result."""
+    code = (EXAMPLES / "training/elastic.py").read_text()
+    # Slow while it is watched, and as fast as it can once it has been given and taken from.
+    job = {"run": 'PAUSE=$([ $TRANCHE_ATTEMPT -ge 3 ] && echo 0 || echo 1) exec python3 -c "$CODE"', "kind": "training",
+           "envs": {"CODE": code, "STEPS": "60"}, "checkpoint": {"signal": "SIGUSR1", "grace": "60s"},
+           "resources": {"gpus": "gpu:0.25"}, "limits": {"vram": "50MB"}}
+    with shared_site() as site:
+        site.until(lambda: site.operator.get("/v1/devices").json["items"])
+        settings(site, minimum_run="1s")
+        assert site.operator.post("/v1/tenants", {"name": "globex"}).status == 201
+        _, token = make_user(site.operator, "globex", "bo", ["member"])
+        bo = Client(site.platform.port, token)
+        for tenant, quota in (("acme", {"gpu_milli": {"guaranteed": 500}}), ("globex", {})):
+            assert site.operator.put(f"/v1/quotas/{tenant}", {"share_soft": True, **quota}).status == 200
+
+        def seen(id_, wanted):
+            site.until(lambda: wanted(bo.get(f"/v1/jobs/{id_}").json), lambda: bo.get(f"/v1/jobs/{id_}").body)
+            return bo.get(f"/v1/jobs/{id_}").json
+
+        alone = bo.post("/v1/jobs", {**job, "run": 'PAUSE=0 exec python3 -c "$CODE"', "workers": 1}).json["id"]
+        assert seen(alone, over)["job"]["state"] == "succeeded"
+        asked = subprocess.run([TRANCHE, "run", "-f", "-", "--workers", "1..4", "-o", "name"], input=json.dumps(job), text=True,
+                               capture_output=True, timeout=PATIENCE, check=False,
+                               env={**os.environ, "TRANCHE_URL": f"http://127.0.0.1:{site.platform.port}", "TRANCHE_TOKEN": token})
+        assert asked.returncode == 0, asked.stderr
+        training = asked.stdout.strip()
+
+        def at_work(workers, attempt):
+            seen(training, lambda d: d["ask"]["nodes"] == workers and d["attempts"] == attempt and d["job"]["state"] == "running")
+            site.until(lambda: "tranche: step" in bo.get(f"/v1/jobs/{training}/logs?attempt={attempt}").body)
+
+        at_work(4, 1)
+        owner = submit(site, run="sleep 600", resources={"gpus": "gpu:0.5"}, limits={"vram": "50MB"})
+        until(site, owner, lambda d: d["job"]["state"] == "running")
+        at_work(2, 2)
+        shown = subprocess.run([TRANCHE, "show", training], text=True, capture_output=True, timeout=PATIENCE, check=True,
+                               env={**os.environ, "TRANCHE_URL": f"http://127.0.0.1:{site.platform.port}", "TRANCHE_TOKEN": token}).stdout
+        assert "workers     2 of 1..4" in shown and "goes on with fewer workers" in shown, shown
+        site.ana.post(f"/v1/jobs/{owner}/stop")
+        detail = seen(training, over)
+        settings(site, minimum_run="10m")
+        assert detail["job"]["state"] == "succeeded" and detail["attempts"] == 3, detail
+        said = results_of(site, training, bo)
+        begun = [line.split() for line in said if line.startswith("from step")]
+        assert [words[4] for words in begun] == ["4", "2", "4"], begun
+        assert 0 == int(begun[0][2]) < int(begun[1][2]) < int(begun[2][2]), begun
+        assert [line for line in said if line.startswith("result")] == \
+            [line for line in results_of(site, alone, bo) if line.startswith("result")]
+
+
 def stopping_a_render():
     """Stopping the whole stops every chunk, and no other is begun."""
     with shared_site() as site:
@@ -369,5 +455,6 @@ def a_clip_in_pieces():
 if __name__ == "__main__":
     main([progress_of_steps, frames_of_a_render, frames_go_on_in_one_sandbox, frame_that_always_fails, a_frame_that_hangs,
           a_worker_lost_in_a_gang, a_checkpoint_cut_in_the_middle, frames_survive_a_killed_agent,
-          the_animation_of_the_examples, a_training_goes_on_where_it_stopped, stopping_a_render, jobs_after_jobs, restart_in_the_middle, a_job_again_and_again,
+          the_animation_of_the_examples, a_training_goes_on_where_it_stopped,
+          a_training_gives_way_again_and_again, an_elastic_training_gives_and_takes_workers, stopping_a_render, jobs_after_jobs, restart_in_the_middle, a_job_again_and_again,
           a_job_in_its_hours, a_shell_on_a_slice, a_clip_in_pieces, the_cheapest_hours])

@@ -46,6 +46,7 @@ struct Needed {
   Action operator()(const engine::ReceiptsKept&) const { return Action::kManageCapacity; }
   Action operator()(const engine::HealthSignalled&) const { return Action::kManageCapacity; }
   Action operator()(const engine::JobRequeued&) const { return Action::kViewJob; }
+  Action operator()(const engine::JobResized&) const { return Action::kViewJob; }
   Action operator()(const engine::JobStopRequested&) const { return Action::kViewJob; }
   Action operator()(const engine::DeviceOrdered&) const { return Action::kManageCapacity; }
   Action operator()(const engine::DevicesLeft&) const { return Action::kManageCapacity; }

@@ -11,6 +11,7 @@ using wire::EndReason;
 std::string whose_doing(EndReason reason) {
   if (wire::is_platform_fault(reason)) return "the platform";
   if (reason == EndReason::kPreempted) return "work that goes first";
+  if (reason == EndReason::kResized) return "the number of its workers";
   if (reason == EndReason::kWindowClosed) return "the end of its window";
   return "your job";
 }

@@ -166,6 +166,10 @@ std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
                std::string(wire::name_of(detail.ask.isolation));
   }
   line("resolved", resolved);
+  if (detail.ask.is_elastic())
+    line("workers",
+         std::to_string(detail.ask.nodes) + " of " + std::to_string(detail.ask.nodes_min) + ".." +
+             std::to_string(detail.ask.nodes_max));
   line("priority", std::to_string(job.priority));
   line("time limit", detail.ask.time.count() == 0 ? "" : text(detail.ask.time));
   line("window", detail.ask.window ? wire::text(*detail.ask.window) : "");

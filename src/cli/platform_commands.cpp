@@ -70,17 +70,18 @@ View view_of(const Settings& settings) {
     rows.add({"remember-requests", text(settings.remember_requests)});
     rows.add({"keep-ended-jobs", text(settings.keep_ended_jobs)});
     rows.add({"prepare", std::to_string(settings.prepare_percent) + "%"});
+    rows.add({"minimum-run", text(settings.minimum_run)});
     return rows;
   };
-  return {
-      .table = table, .names = [] {
-        return std::string(
-            "on-demand-gpu-hour\ncurrency\nreference-vram\nremember-requests\nkeep-ended-jobs\nprepare\n");
-      }};
+  return {.table = table, .names = [] {
+            return std::string(
+                "on-demand-gpu-hour\ncurrency\nreference-vram\nremember-requests\nkeep-ended-"
+                "jobs\nprepare\nminimum-run\n");
+          }};
 }
 
 struct SettingsOptions {
-  std::string rate{}, currency{}, vram{}, remember{}, keep{};
+  std::string rate{}, currency{}, vram{}, remember{}, keep{}, minimum_run{};
   std::optional<std::uint32_t> prepare{};
 };
 
@@ -103,6 +104,10 @@ Settings changed(Settings settings, const SettingsOptions& options) {
          parse_duration,
          settings.keep_ended_jobs,
          "--keep-ended-jobs takes a duration such as 30d");
+  change(options.minimum_run,
+         parse_duration,
+         settings.minimum_run,
+         "--minimum-run takes a duration such as 10m");
   Bytes vram{settings.reference_vram_bytes};
   change(options.vram, parse_bytes, vram, "--reference-vram takes a size such as 80GB");
   settings.reference_vram_bytes = vram.count;
@@ -132,6 +137,10 @@ void add_settings(const Command& root, Program& program) {
   set.add_option("--remember-requests", options->remember, "How long idempotency keys hold")
       .type_name("DURATION");
   set.add_option("--keep-ended-jobs", options->keep, "How long ended jobs are listed").type_name("DURATION");
+  set.add_option("--minimum-run",
+                 options->minimum_run,
+                 "What was stopped for others is left alone so long, and elastic jobs grow no sooner")
+      .type_name("DURATION");
   set.add_option("--prepare",
                  options->prepare,
                  "Keep so much of the demand foreseen free of work that goes after it; 0: nothing")

@@ -221,6 +221,8 @@ void add_job_options(const Command& command, RunOptions& job) {
   command.add_option("--sku", job.sku, "A shape the operator defined, instead of --gpus").type_name("NAME");
   command.add_option("--spend", job.spend, "The most it may cost").type_name("AMOUNT");
   command.add_option("--cpus", job.cpus, "4, 4+ or 4..8").type_name("COUNT");
+  command.add_option("--workers", job.workers, "Members of a gang: 4, or 2..8 as many as there is room for")
+      .type_name("COUNT");
   command.add_option("--memory", job.memory, "32GB, 32+ or 16GB..64GB").type_name("SIZE");
   command.add_option("--image", job.image, "Container image").type_name("IMAGE");
   command.add_option("--workdir", job.workdir, "Directory to upload; the job starts in a copy of it")

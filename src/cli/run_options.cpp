@@ -75,6 +75,7 @@ void apply_resources(const RunOptions& options, JobSpec& job) {
     job.resources.gpus = std::move(*gpus);
   }
   if (options.cpus) job.resources.cpus = value_of<wire::CpuRange>("--cpus", *options.cpus);
+  if (options.workers) job.workers = value_of<wire::WorkerRange>("--workers", *options.workers);
   if (options.memory) job.resources.memory = value_of<wire::MemoryBounds>("--memory", *options.memory);
   if (options.isolation) {
     job.resources.isolation = name_of_flag<wire::Isolation>("--isolation", *options.isolation);

@@ -13,7 +13,7 @@ struct RunOptions {
   std::string file{};  // "-": stdin.
   std::optional<std::string> gpus{}, name{}, kind{}, time{}, priority{}, isolation{}, sku{}, spend{}, cpus{},
       memory{}, image{}, workdir{}, model{}, frames{}, chunk{}, retry{}, deadline{}, window{}, window_end{},
-      zone{};
+      zone{}, workers{};
   std::vector<std::string> labels{}, envs{};  // key=value
   std::vector<std::string> after{};
   bool preemptible = false;

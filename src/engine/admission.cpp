@@ -312,7 +312,7 @@ Result<Money, Refusal> on_demand_hold(const State& state,
   return *cost;
 }
 
-void change_usage(State& state, PartyId owner, const Ask& ask, Money hold, int sign) {
+void change(Usage& usage, const Ask& ask, Money hold, int sign) {
   const auto named =
       [sign](std::map<std::string, std::int64_t>& counts, const std::string& name, std::int64_t amount) {
         if (name.empty() || amount == 0) return;
@@ -320,20 +320,22 @@ void change_usage(State& state, PartyId owner, const Ask& ask, Money hold, int s
         at->second += sign * amount;
         if (at->second == 0) counts.erase(at);
       };
+  usage.jobs += sign;
+  usage.gpu_milli += sign * ask.gpu_milli();
+  usage.gpu_instances += sign * static_cast<std::int64_t>(ask.instances);
+  usage.vram_bytes += sign * ask.vram_bytes();
+  usage.storage_bytes += sign * ask.storage_bytes;
+  usage.gpu_milli_by_kind[static_cast<std::size_t>(ask.kind)] += sign * ask.gpu_milli();
+  usage.gpu_seconds_reserved += sign * ask.gpu_seconds();
+  usage.spend_reserved.micros += sign * hold.micros;
+  named(usage.devices, ask.model, ask.gpu_milli());
+  named(usage.skus, ask.sku, ask.instances);
+}
+
+void change_usage(State& state, PartyId owner, const Ask& ask, Money hold, int sign) {
   for (auto at = state.parties.find(owner); at != state.parties.end();
-       at = state.parties.find(at->second.parent)) {
-    Usage& usage = at->second.usage;
-    usage.jobs += sign;
-    usage.gpu_milli += sign * ask.gpu_milli();
-    usage.gpu_instances += sign * static_cast<std::int64_t>(ask.instances);
-    usage.vram_bytes += sign * ask.vram_bytes();
-    usage.storage_bytes += sign * ask.storage_bytes;
-    usage.gpu_milli_by_kind[static_cast<std::size_t>(ask.kind)] += sign * ask.gpu_milli();
-    usage.gpu_seconds_reserved += sign * ask.gpu_seconds();
-    usage.spend_reserved.micros += sign * hold.micros;
-    named(usage.devices, ask.model, ask.gpu_milli());
-    named(usage.skus, ask.sku, ask.instances);
-  }
+       at = state.parties.find(at->second.parent))
+    change(at->second.usage, ask, hold, sign);
 }
 
 }  // namespace
@@ -357,6 +359,26 @@ Result<Admitted, Refusal> admit(const State& state, PartyId owner, const Ask& as
   if (auto refusal = funding_problem(state, owner, JobId{}, timed, admitted.admission, admitted.hold, at))
     return refuse(*refusal);
   return admitted;
+}
+
+bool may_grow(const State& state,
+              PartyId owner,
+              const Ask& now,
+              const Ask& wanted,
+              const std::vector<Grown>& granted,
+              Instant at) {
+  Walk walk(state, wanted, at, wanted.time);
+  for (const Party* party = state.party(owner); party != nullptr; party = state.party(party->parent)) {
+    Party without = *party;
+    change(without.usage, now, Money{}, -1);
+    for (const Grown& other : granted) {
+      if (!is_at_or_below(state, other.owner, party->id)) continue;
+      change(without.usage, other.more, Money{}, 1);
+      without.usage.jobs -= 1;  // It was there before.
+    }
+    if (walk.visit(without)) return false;
+  }
+  return !walk.first_over();  // What is bought on demand does not grow by itself.
 }
 
 void hold_quota(State& state, PartyId owner, const Ask& ask, Money hold) {

@@ -22,6 +22,19 @@ struct Admitted {
 
 [[nodiscard]] Result<Admitted, Refusal> admit(const State&, PartyId owner, const Ask&, Instant at);
 
+// Whether a job that has `now` may have `wanted`, more of the same, within all that binds it; `granted` is
+// what was given to others in the same decision.
+struct Grown {
+  PartyId owner{};
+  Ask more{};
+};
+[[nodiscard]] bool may_grow(const State&,
+                            PartyId owner,
+                            const Ask& now,
+                            const Ask& wanted,
+                            const std::vector<Grown>& granted,
+                            Instant at);
+
 // Add to, or take from, the usage of the owner and everyone above.
 void hold_quota(State&, PartyId owner, const Ask&, Money hold);
 void release_quota(State&, PartyId owner, const Ask&, Money hold);

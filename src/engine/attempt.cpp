@@ -30,7 +30,8 @@ Duration fault_pause(EndReason reason, std::uint32_t faults) {
 }
 
 bool goes_on(EndReason reason) {
-  return reason == EndReason::kPreempted || reason == EndReason::kWindowClosed;
+  return reason == EndReason::kPreempted || reason == EndReason::kWindowClosed ||
+         reason == EndReason::kResized;
 }
 
 // How the attempt ended: the worst that any member said.
@@ -141,7 +142,12 @@ Events lease_over(const State& state,
     if (!clean && !other.revoked)
       events.push_back(revocation(state, other, report.reason, "another member of its gang ended", JobId{}));
   }
-  if (!others_live) events.push_back(outcome(state, envelope, *job, report));
+  if (others_live) return events;
+  Event out = outcome(state, envelope, *job, report);
+  // It waits for the fewest that it can go on with, and holds no quota for more.
+  if (std::holds_alternative<JobRequeued>(out) && job->ask.surplus() > 0)
+    events.push_back(JobResized{job->id, job->owner, job->ask.nodes_min});
+  events.push_back(std::move(out));
   return events;
 }
 

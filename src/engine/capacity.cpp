@@ -328,6 +328,7 @@ void Capacity::take(const Lease& lease, const Ask& ask) {
   if (lease.promised_to != JobId{}) promise(lease.id);
   if (lease.live()) {
     if (ask.preemptible) preemptible_.insert(lease.id);
+    if (ask.is_elastic() && lease.rank == 0) elastic_.insert(lease.id);
     running_milli_[lease.tenant] += lease.gpu_milli();
     shares_.change_rate(share_leaf(lease.tenant), lease.gpu_milli(), seconds(lease.granted));
   }
@@ -346,6 +347,7 @@ void Capacity::release(const Lease& lease, const Ask& ask) {
 
 void Capacity::ended(const Lease& lease, Instant at) {
   preemptible_.erase(lease.id);
+  elastic_.erase(lease.id);
   running_milli_[lease.tenant] -= lease.gpu_milli();
   shares_.change_rate(share_leaf(lease.tenant), -lease.gpu_milli(), seconds(at));
   changed();

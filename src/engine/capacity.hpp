@@ -118,6 +118,8 @@ class Capacity {
   [[nodiscard]] std::map<PartyId, std::int32_t> ranks(Instant now) const;
   [[nodiscard]] std::int64_t running_milli(PartyId tenant) const;
   [[nodiscard]] bool runs_preemptible() const { return !preemptible_.empty(); }
+  // The first lease of every job that runs and could have another number of members.
+  [[nodiscard]] const std::set<LeaseId>& elastic() const { return elastic_; }
   [[nodiscard]] const std::set<LeaseId>& leases_on(NodeId node) const;
   [[nodiscard]] const std::vector<policy::NodeIndex>& groups_of(NodeId node) const;
   [[nodiscard]] const std::vector<DeviceId>& devices_of(policy::NodeIndex index) const {
@@ -163,6 +165,7 @@ class Capacity {
   std::map<NodeId, std::set<LeaseId>> leases_;
   std::map<DeviceId, std::map<ClaimId, Hold>> holds_;
   std::set<LeaseId> promising_;
+  std::set<LeaseId> elastic_;
   std::set<LeaseId> preemptible_;  // Live, and may be stopped for work of higher priority.
   std::map<DeviceId, std::pair<bool, bool>> restricted_;  // On probation; never shared.
   std::set<DeviceId> kept_;

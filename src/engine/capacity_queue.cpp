@@ -44,7 +44,7 @@ void Capacity::wake(Instant at, JobId job) {
 }
 
 bool Capacity::due(Instant now) const {
-  if (waiting_.empty() || groups_.empty()) return false;
+  if ((waiting_.empty() && elastic_.empty()) || groups_.empty()) return false;
   const auto next = delayed_.upper_bound(last_pass_);
   return dirty_ || look_again_ <= now || (next != delayed_.end() && next->first <= now);
 }

@@ -118,6 +118,7 @@ void apply(State&, const Envelope&, const UsageMetered&);
 void apply(State&, const Envelope&, const ReceiptsKept&);
 void apply(State&, const Envelope&, const HealthSignalled&);
 void apply(State&, const Envelope&, const JobRequeued&);
+void apply(State&, const Envelope&, const JobResized&);
 void apply(State&, const Envelope&, const JobStopRequested&);
 void apply(State&, const Envelope&, const JobHeld&);
 void apply(State&, const Envelope&, const HeldJobReleased&);

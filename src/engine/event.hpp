@@ -106,7 +106,7 @@ namespace tranche::engine {
 // Each event beside its number. Numbers are written to disk: never change or reuse one. On disk an event is its
 // number, then its described fields; fields are only ever appended, with a default.
 // 1 to 39 tenancy, jobs and nodes; 40 to 59 bookings and health; 60 to 89 money and market; 90 to 92 volumes; 93 to 96
-// workloads; 100 to 104 storage and held jobs.
+// and 105 to 109 workloads; 100 to 104 storage and held jobs.
 #define TRANCHE_EVENTS(X) \
   X(Founded, 1) \
   X(PartyCreated, 2) \
@@ -201,7 +201,8 @@ namespace tranche::engine {
   X(CapacityCostSet, 97) \
   X(StorageCharged, 100) \
   X(JobHeld, 101) \
-  X(HeldJobReleased, 102)
+  X(HeldJobReleased, 102) \
+  X(JobResized, 105)
 // clang-format on
 
 // A variant of so many alternatives is slow to compile wherever it is copied or destroyed, and almost every

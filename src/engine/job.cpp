@@ -34,6 +34,13 @@ std::optional<Refusal> ask_problem(const State& state, const Ask& ask, Instant n
   if (ask.time < Duration{} || ask.time > kTimeMax) {
     return invalid("time", "a time limit is between zero and a year", "give for example --time 2h");
   }
+  if (ask.is_elastic() &&
+      (ask.nodes_min == 0 || ask.nodes != ask.nodes_min || ask.instances % ask.nodes != 0 ||
+       std::uint64_t{ask.instances / ask.nodes} * ask.nodes_max > kInstancesMax)) {
+    return invalid("workers",
+                   "bounds are at least one worker, and at most 100,000 devices in all",
+                   "give for example --workers 2..8");
+  }
   if (ask.priority > 100)
     return invalid("priority", "priorities are 0 to 100", "give a number from 0 to 100");
   if (ask.spend < Money{})
@@ -113,7 +120,7 @@ Decision submission(
   }
   if (auto refusal = ask_problem(state, job.ask, envelope.at)) return refuse(*refusal);
   if (auto refusal = label_problem(state, owner, job.ask)) return refuse(*refusal);
-  const VolumeWish wish{job.ask.volumes, job.ask.nodes, job.ask.simulated};
+  const VolumeWish wish{job.ask.volumes, std::max(job.ask.nodes, job.ask.nodes_max), job.ask.simulated};
   if (auto refusal = volume_problem(state, owner, wish)) return refuse(*refusal);
   if (auto refusal = gang_network_problem(state, job.ask)) return refuse(*refusal);
   if (auto refusal = units_problem(job)) return refuse(*refusal);

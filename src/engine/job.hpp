@@ -132,4 +132,11 @@ struct HeldJobReleased {
 };
 BOOST_DESCRIBE_STRUCT(HeldJobReleased, (), (id, owner))
 
+struct JobResized {  // An elastic job has, or waits for, another number of members.
+  JobId id{};
+  PartyId owner{};
+  std::uint32_t nodes = 1;
+};
+BOOST_DESCRIBE_STRUCT(JobResized, (), (id, owner, nodes))
+
 }  // namespace tranche::engine

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/admission.hpp"
 #include "engine/attempt.hpp"
 #include "engine/decide.hpp"
 #include "engine/device_life.hpp"
@@ -289,6 +290,14 @@ void apply(State& state, const Envelope& envelope, const HeldJobReleased& event)
   job.faults = 0;
   job.version = state.sequence;
   state.index.capacity->enqueue(state, job);
+}
+
+void apply(State& state, const Envelope&, const JobResized& event) {
+  Job& job = state.jobs.at(event.id);
+  release_quota(state, job.owner, job.ask, job.hold);
+  job.ask = job.ask.resized(event.nodes);
+  hold_quota(state, job.owner, job.ask, job.hold);
+  job.version = state.sequence;
 }
 
 void apply(State& state, const Envelope&, const JobStopRequested& event) {

@@ -8,10 +8,9 @@ namespace {
 
 constexpr std::size_t kWaysTried = 4;
 
-bool may_move(const State& state, Instant now, const Claimant& claimant, const Lease& lease) {
-  const Job* job = state.job(lease.job);
-  return job != nullptr && may_be_interrupted(*job, lease, now) && job->ask.preemptible &&
-         job->ask.priority <= claimant.priority && job->leases.size() == 1 && job->ask.volumes.empty();
+bool may_move(const Claimant& claimant, const Job& job) {
+  return job.ask.preemptible && job.ask.priority <= claimant.priority && job.leases.size() == 1 &&
+         job.ask.volumes.empty();
 }
 
 // A trial on the capacity: what it takes and gives back is undone when it goes out of scope.
@@ -68,7 +67,7 @@ std::optional<Victims> cheapest_moves(const State& state,
                                       const Claimant& claimant,
                                       const policy::Shape& shape) {
   if (!capacity.runs_preemptible()) return std::nullopt;
-  const auto movable = [&](const Lease& lease) { return may_move(state, now, claimant, lease); };
+  const auto movable = [&](const Job& job, const Lease&, std::int64_t) { return may_move(claimant, job); };
   auto ways = ways_to_make_room(state, now, shape, movable, kMovesMax);
   if (ways.size() > kWaysTried) ways.resize(kWaysTried);
   for (Victims& way : ways) {

@@ -70,7 +70,8 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
                     settings.remember_requests >= std::chrono::hours(24) &&
                     settings.keep_ended_jobs >= std::chrono::hours(1) && settings.currency.size() == 3 &&
                     settings.hold_ahead >= std::chrono::seconds(1) &&
-                    settings.hold_ahead <= std::chrono::hours(24 * 31) && settings.prepare_percent <= 200;
+                    settings.hold_ahead <= std::chrono::hours(24 * 31) && settings.prepare_percent <= 200 &&
+                    settings.minimum_run >= Duration{} && settings.minimum_run <= std::chrono::hours(24);
   if (!sane) {
     return refuse(
         Refusal{.reason = Reason::kInvalid,
@@ -78,7 +79,7 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
                 .message = "a setting is out of bounds",
                 .fix = "prices are not negative; requests are remembered for a day at least; the currency "
                        "has three letters; a second to a month is set aside ahead; at most 200 % of what is "
-                       "foreseen is prepared for"});
+                       "foreseen is prepared for; what was stopped is left alone for a day at most"});
   }
   if (settings.currency != state.settings.currency && !state.ledger.accounts.empty()) {
     return refuse(Refusal{.reason = Reason::kConflict,

@@ -3,14 +3,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "engine/attempt.hpp"
 
 namespace tranche::engine {
 namespace {
 
-// A job that was stopped before is left alone this long, so that nobody is stopped for ever.
-constexpr Duration kMinimumRun = std::chrono::minutes(10);
 constexpr policy::Seconds kRestart = 60;
 
 std::int64_t guarantee_of(const State& state, PartyId tenant) {
@@ -19,16 +18,15 @@ std::int64_t guarantee_of(const State& state, PartyId tenant) {
 }
 
 // Beyond its tenant's guarantee: lent, and so to be given back.
-bool is_borrowed(const State& state, const Lease& lease) {
-  return state.index.capacity->running_milli(lease.tenant) - lease.gpu_milli() >=
+bool is_borrowed(const State& state, const Lease& lease, std::int64_t given) {
+  return state.index.capacity->running_milli(lease.tenant) - given - lease.gpu_milli() >=
          guarantee_of(state, lease.tenant);
 }
 
-bool may_stop(const State& state, Instant now, const Claimant& claimant, const Lease& lease) {
-  const Job* job = state.job(lease.job);
-  if (job == nullptr || !may_be_interrupted(*job, lease, now)) return false;
-  const bool yields = job->ask.preemptible && job->ask.priority < claimant.priority;
-  const bool lent = claimant.entitled && lease.tenant != claimant.tenant && is_borrowed(state, lease);
+bool may_take(
+    const State& state, const Claimant& claimant, const Job& job, const Lease& lease, std::int64_t given) {
+  const bool yields = job.ask.preemptible && job.ask.priority < claimant.priority;
+  const bool lent = claimant.entitled && lease.tenant != claimant.tenant && is_borrowed(state, lease, given);
   return yields || lent;
 }
 
@@ -44,7 +42,12 @@ policy::Harm harm(const State& state, Instant now, const Lease& lease) {
   return job.ask.preemptible ? harm / 4 : harm;  // Its owner was paid to be asked first.
 }
 
+bool is_held(const Lease& lease) {
+  return lease.live() && !lease.revoked && lease.booking == ClaimId{};
+}
+
 struct Candidate {
+  bool stops = true;  // False: its job goes on with one member less.
   policy::Harm harm = 0;
   LeaseId lease{};
   auto operator<=>(const Candidate&) const = default;
@@ -83,13 +86,22 @@ std::optional<std::vector<Candidate>> make_room(const State& state,
 }
 
 std::vector<Candidate> candidates_in(
-    const State& state, Instant now, NodeId node, policy::NodeIndex index, const MayStop& may_stop) {
+    const State& state, Instant now, NodeId node, policy::NodeIndex index, const MayTake& may_take) {
   const Capacity& capacity = *state.index.capacity;
   std::vector<Candidate> candidates;
+  std::map<JobId, std::uint32_t> given;  // Members of the elastic, whichever: none is more than the others.
+  std::map<PartyId, std::int64_t> given_by;
   for (const LeaseId id : capacity.leases_on(node)) {
     const Lease& lease = state.leases.at(id);
-    if (capacity.placement_of(lease).node == index && may_stop(lease))
-      candidates.push_back({harm(state, now, lease), id});
+    const Job* job = state.job(lease.job);
+    if (capacity.placement_of(lease).node != index || job == nullptr || !is_held(lease)) continue;
+    if (!may_take(*job, lease, given_by[lease.tenant])) continue;
+    // Asked to shrink it is not spared: it gives what it has beyond its least, once, and goes on.
+    const bool shrinks = given[job->id] < job->ask.surplus();
+    if (!shrinks && !may_be_interrupted(state, *job, lease, now)) continue;
+    given[job->id] += shrinks ? 1 : 0;
+    given_by[lease.tenant] += shrinks ? lease.gpu_milli() : 0;
+    candidates.push_back({!shrinks, harm(state, now, lease), id});
   }
   std::sort(candidates.begin(), candidates.end());
   return candidates;
@@ -97,9 +109,9 @@ std::vector<Candidate> candidates_in(
 
 }  // namespace
 
-bool may_be_interrupted(const Job& job, const Lease& lease, Instant now) {
-  if (!lease.live() || lease.revoked || lease.booking != ClaimId{}) return false;
-  return job.attempts <= 1 || now - lease.granted >= kMinimumRun;
+// A job that was stopped before is left alone for a while, so that nobody is stopped for ever.
+bool may_be_interrupted(const State& state, const Job& job, const Lease& lease, Instant now) {
+  return is_held(lease) && (job.attempts <= 1 || now - lease.granted >= state.settings.minimum_run);
 }
 
 Instant next_interruptible(const State& state, Instant now) {
@@ -109,7 +121,8 @@ Instant next_interruptible(const State& state, Instant now) {
       const Lease& lease = state.leases.at(lease_id);
       const Job* job = state.job(lease.job);
       const bool spared = job != nullptr && job->attempts > 1 && lease.live() && !lease.revoked;
-      if (spared && lease.granted + kMinimumRun > now) next = std::min(next, lease.granted + kMinimumRun);
+      const Instant until = lease.granted + state.settings.minimum_run;
+      if (spared && until > now) next = std::min(next, until);
     }
   }
   return next;
@@ -118,7 +131,7 @@ Instant next_interruptible(const State& state, Instant now) {
 std::vector<Victims> ways_to_make_room(const State& state,
                                        Instant now,
                                        const policy::Shape& shape,
-                                       const MayStop& may_stop,
+                                       const MayTake& may_take,
                                        std::size_t at_most) {
   const Capacity& capacity = *state.index.capacity;
   std::vector<Victims> ways;
@@ -126,19 +139,20 @@ std::vector<Victims> ways_to_make_room(const State& state,
     if (!takes_work(node)) continue;
     for (const policy::NodeIndex index : capacity.groups_of(id)) {
       if (!capacity.fleet().type_allows(capacity.fleet().spec(index), shape)) continue;
-      const auto candidates = candidates_in(state, now, id, index, may_stop);
+      const auto candidates = candidates_in(state, now, id, index, may_take);
       if (candidates.empty()) continue;
       const auto chosen = make_room(state, index, shape, candidates);
       if (!chosen || chosen->empty() || chosen->size() > at_most) continue;
       Victims& way = ways.emplace_back(Victims{.node = id});
       for (const Candidate& one : *chosen) {
-        way.harm += one.harm;
+        (one.stops ? way.harm : way.shrink_harm) += one.harm;
         way.victims.push_back(one.lease);
       }
     }
   }
-  std::stable_sort(
-      ways.begin(), ways.end(), [](const Victims& a, const Victims& b) { return a.harm < b.harm; });
+  std::stable_sort(ways.begin(), ways.end(), [](const Victims& a, const Victims& b) {
+    return std::pair(a.harm, a.shrink_harm) < std::pair(b.harm, b.shrink_harm);
+  });
   return ways;
 }
 
@@ -151,7 +165,9 @@ std::optional<Victims> cheapest_victims(const State& state,
       state,
       now,
       shape,
-      [&](const Lease& lease) { return may_stop(state, now, claimant, lease); },
+      [&](const Job& job, const Lease& lease, std::int64_t given) {
+        return may_take(state, claimant, job, lease, given);
+      },
       std::numeric_limits<std::size_t>::max());
   if (ways.empty()) return std::nullopt;
   ways.front().why = claimant.entitled ? "its capacity was lent and its owner asked for it back"
@@ -159,11 +175,27 @@ std::optional<Victims> cheapest_victims(const State& state,
   return std::move(ways.front());
 }
 
-LeaseRevoked revocation_for(const State& state,
-                            const Lease& lease,
-                            const Claimant& claimant,
-                            const std::string& why) {
-  return revocation(state, lease, EndReason::kPreempted, why, claimant.job);
+Events ways_made(const State& state, const Claimant& claimant, const Victims& plan) {
+  std::map<JobId, std::set<LeaseId>> taken;
+  for (const LeaseId id : plan.victims) taken[state.leases.at(id).job].insert(id);
+  Events events;
+  for (const auto& [id, leases] : taken) {
+    const Job& job = state.jobs.at(id);
+    const bool shrinks = leases.size() <= job.ask.surplus();
+    const std::string why =
+        shrinks ? plan.why + "; it goes on with fewer workers, from its checkpoint" : plan.why;
+    for (const LeaseId member : job.leases) {
+      const Lease& lease = state.leases.at(member);
+      if (!lease.live() || lease.revoked) continue;
+      const bool is_given = !shrinks || leases.contains(member);
+      events.push_back(revocation(state,
+                                  lease,
+                                  shrinks ? EndReason::kResized : EndReason::kPreempted,
+                                  why,
+                                  is_given ? claimant.job : job.id));
+    }
+  }
+  return events;
 }
 
 }  // namespace tranche::engine

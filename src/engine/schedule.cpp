@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <queue>
 
+#include "engine/admission.hpp"
+#include "engine/attempt.hpp"
 #include "engine/decide.hpp"
+#include "engine/elastic.hpp"
 #include "engine/fabric.hpp"
 #include "engine/gang_network.hpp"
 #include "engine/handover.hpp"
@@ -41,7 +44,8 @@ struct Turn {
   [[nodiscard]] auto order() const { return std::tuple(tier, rank, start_by, job); }
   bool operator>(const Turn& other) const { return order() > other.order(); }
 };
-constexpr std::int32_t kPromisedTier = -2;
+constexpr std::int32_t kPromisedTier = -3;
+constexpr std::int32_t kResizedTier = -2;  // It only makes way for a part of what it had.
 constexpr std::int32_t kAgedTier = -1;
 
 class Pass {
@@ -61,7 +65,9 @@ class Pass {
       turns_.pop();
       offer(turn);
     }
+    for (const Started& one : started_elastic_) extend(one);
     if (blocked_) make_room_by_moves();
+    grow_one();
     const bool more = decisions_ >= kDecisionsMax;
     undo();
     capacity_.passed(envelope_.at);
@@ -77,12 +83,19 @@ class Pass {
     Place place{};
   };
 
+  struct Started {
+    const Job* job = nullptr;
+    PartyId tenant{};
+    policy::Shape shape{};
+    std::uint32_t members = 0;
+  };
+
   // Leases that are ending for somebody: their nodes are kept for him.
   void find_promises() {
     for (const LeaseId id : capacity_.promising()) {
       const Lease* lease = state_.lease(id);
       const Job* job = lease == nullptr ? nullptr : state_.job(lease->promised_to);
-      if (job == nullptr || job->state != JobState::kPending) continue;
+      if (job == nullptr || (job->state != JobState::kPending && job->id != lease->job)) continue;
       promised_[lease->promised_to].insert(lease->node);
     }
   }
@@ -111,6 +124,10 @@ class Pass {
     for (int looked = 0; from != jobs.end(); ++from) {
       const Job& job = state_.jobs.at(*from);
       if (job.not_before > envelope_.at || waits_for_window(state_, job) || is_out_of_hours(job)) continue;
+      if (const Instant until = waits_for_wipes_until(state_, job, envelope_.at); until > envelope_.at) {
+        look_again_ = std::min(look_again_, until);
+        continue;
+      }
       if (stays_too_long(key.kind, job)) {
         if (++looked == kLookAhead) return;
         continue;
@@ -121,6 +138,7 @@ class Pass {
       Turn turn{
           .tier = key.tier, .rank = ranks_[key.tenant], .start_by = start_by(job), .job = *from, .key = key};
       if (promised_.contains(*from)) turn.tier = kPromisedTier;
+      if (turn.tier >= 0 && job.reason == EndReason::kResized) turn.tier = kResizedTier;
       // In the order of submission alone, so that its wait is bounded by the work of those who came before
       // it.
       if (turn.tier >= 0 && is_aged(job)) turn = {.tier = kAgedTier, .job = *from, .key = key};
@@ -220,14 +238,18 @@ class Pass {
   }
 
   // On what is free for everybody, and on what the same tenant has just left.
-  bool start(const Job& job, PartyId tenant, const policy::Shape& shape) {
+  template <class Take>
+  bool with_own_kept(PartyId tenant, const policy::Shape& shape, Take take) {
     std::vector<DeviceId> opened;
     if (!passed_over_) opened = capacity_.open_kept(state_, tenant, shape);
     for (const Barred& one : barred_)  // What is booked stays closed to him as to everybody.
       if (one.slots == kAllSlots) capacity_.bar(state_, one.device, true);
-    const bool started = start_all(job, tenant, shape);
+    const bool taken = take();
     for (const DeviceId device : opened) capacity_.bar(state_, device, false);
-    return started;
+    return taken;
+  }
+  bool start(const Job& job, PartyId tenant, const policy::Shape& shape) {
+    return with_own_kept(tenant, shape, [&] { return start_all(job, tenant, shape); });
   }
 
   // A gang stays on one fabric where one has room for all of it.
@@ -279,7 +301,86 @@ class Pass {
     started_milli_[tenant] += shape.gpu_milli() * members;
     preparation_.started(job);
     decisions_ += static_cast<int>(members);
+    if (job.ask.is_elastic()) started_elastic_.push_back({&job, tenant, shape, members});
     return true;
+  }
+
+  // What nobody else could use when all had their turn goes to whom it helps. How many members it has then.
+  std::uint32_t add_members(const Started& one) {
+    const Job& job = *one.job;
+    std::uint32_t members = one.members;
+    barred_ = barred_devices(state_, envelope_.at, job, one.shape, placed_);
+    for (Barred& barred : barred_) capacity_.bar(state_, barred);
+    with_own_kept(one.tenant, one.shape, [&] {
+      while (members < job.ask.nodes_max && decisions_ < kDecisionsMax && add_member(one, members)) ++members;
+      return true;
+    });
+    for (const Barred& barred : barred_) capacity_.unbar(state_, barred);
+    if (members > one.members) {
+      Ask more = job.ask.resized(members);
+      more.instances -= job.ask.instances;
+      grown_.push_back({job.owner, std::move(more)});
+    }
+    return members;
+  }
+
+  bool add_member(const Started& one, std::uint32_t rank) {
+    const Job& job = *one.job;
+    if (job.admission != Admission::kWithinQuota ||
+        !may_grow(state_, job.owner, job.ask, job.ask.resized(rank + 1), grown_, envelope_.at))
+      return false;
+    auto place = choose(job, one.shape);
+    if (!place) return false;
+    capacity_.take(one.shape, *place);
+    const std::size_t before = events_.size();
+    grant(job, one.tenant, rank, *place);
+    if (!append_meters(state_, job, envelope_.at, before, pledges_, events_)) {
+      events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(before), events_.end());
+      --leases_;
+      capacity_.release(one.shape, *place);
+      return false;
+    }
+    note_use(job, one.shape, *place);
+    taken_.push_back({one.shape, std::move(*place)});
+    started_milli_[one.tenant] += one.shape.gpu_milli();
+    ++decisions_;
+    return true;
+  }
+
+  void extend(const Started& one) {
+    const std::uint32_t members = add_members(one);
+    if (members > one.members) events_.push_back(JobResized{one.job->id, one.job->owner, members});
+  }
+
+  // Who runs with fewer than it could use is started again with more, one in a pass: it saves its work, and
+  // finds what is idle now when its turn comes.
+  void grow_one() {
+    for (const LeaseId id : capacity_.elastic()) {
+      const Lease& first = state_.leases.at(id);
+      const Job& job = state_.jobs.at(first.job);
+      if (job.ask.nodes >= job.ask.nodes_max || !may_be_restarted(state_, job)) continue;
+      const Instant from = first.granted + state_.settings.minimum_run;
+      if (from > envelope_.at) {
+        look_again_ = std::min(look_again_, from);
+        continue;
+      }
+      const auto shape = capacity_.shape_of(job.ask, trust_group(state_, first.tenant));
+      if (!shape) continue;
+      const std::size_t before = events_.size();
+      const std::uint64_t leases_before = leases_;
+      const std::uint32_t members = add_members({&job, first.tenant, *shape, job.ask.nodes});
+      events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(before), events_.end());
+      leases_ = leases_before;
+      if (members == job.ask.nodes) continue;
+      for (const LeaseId member : job.leases)
+        events_.push_back(revocation(
+            state_,
+            state_.leases.at(member),
+            EndReason::kResized,
+            "there is room for " + std::to_string(members) + " workers; it goes on from its checkpoint",
+            job.id));
+      return;
+    }
   }
 
   // Nodes kept for others are closed to this job while it looks.
@@ -287,6 +388,8 @@ class Pass {
     std::set<NodeId> closed = outside_;
     for (const auto& [owner, nodes] : promised_)
       if (owner != job.id) closed.insert(nodes.begin(), nodes.end());
+    if (const auto own = promised_.find(job.id); own != promised_.end())
+      for (const NodeId node : own->second) closed.erase(node);  // What is freed there is for both.
     const bool ends_in_time =
         job.ask.time > Duration{} && reserved_ && envelope_.at + job.ask.time <= reserved_->at;
     if (reserved_ && reserved_->job != job.id && !ends_in_time)
@@ -375,15 +478,7 @@ class Pass {
   }
 
   void make_way(const Claimant& claimant, const Victims& plan) {
-    for (const LeaseId id : plan.victims) {
-      const Lease& lease = state_.leases.at(id);
-      const Job& victim = state_.jobs.at(lease.job);
-      for (const LeaseId member : victim.leases) {
-        const Lease& other = state_.leases.at(member);
-        if (other.live() && !other.revoked)
-          events_.push_back(revocation_for(state_, other, claimant, plan.why));
-      }
-    }
+    append(events_, ways_made(state_, claimant, plan));
     promised_[claimant.job].insert(plan.node);
     decisions_ += static_cast<int>(plan.victims.size());
   }
@@ -403,6 +498,8 @@ class Pass {
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
   std::map<PartyId, std::int64_t> started_milli_;
   std::vector<Taken> taken_;
+  std::vector<Started> started_elastic_;
+  std::vector<Grown> grown_;  // Beyond what is held in the state.
   std::multimap<DeviceId, PassingUse> placed_;
   std::optional<Reservation> reserved_;
   std::set<NodeId> outside_;     // Of the fabric that a gang is tried on.

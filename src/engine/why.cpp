@@ -108,6 +108,7 @@ std::string wait_summary(const State& state, const Job& job) {
   if (capacity.nothing_meant(job.id)) return "nothing connected is " + job.ask.gpus;
   if (const auto window = window_ahead(state, job)) return *window;
   if (job.reason == EndReason::kPreempted) return "preempted, waits for capacity";
+  if (job.reason == EndReason::kResized) return "goes on with another number of workers";
   if (job.not_before > state.now) return "backs off after a fault";
   return "waits for capacity";
 }
@@ -176,6 +177,7 @@ wire::Why explain(const State& state, const Actor& actor, const Job& job) {
     why.reason = WaitReason::kBooking;
     why.message = "what is idle is booked before it would be done; a shorter --time or --preemptible helps";
   }
+  if (job.reason == EndReason::kResized) why.message = job.message + "; " + why.message;
   if (job.reason == EndReason::kPreempted) why.message = "preempted (" + job.message + "); " + why.message;
   return why;
 }

@@ -45,7 +45,8 @@ inline Events work_samples() {
       LevelSet{{acme, "gold"}, {{wire::WorkloadKind::kInference}, std::chrono::minutes(5), true, 995, 10}},
       LevelRemoved{{acme, "gold"}},
       LevelJudged{{acme, "gold"}, ana, {9}, true, std::chrono::seconds(7), {1500}},
-      RecurringPlanned{{acme, "nightly"}, ana, {Instant(std::chrono::hours(70))}, 252'000}};
+      RecurringPlanned{{acme, "nightly"}, ana, {Instant(std::chrono::hours(70))}, 252'000},
+      JobResized{{9}, ana, 4}};
 }
 
 }  // namespace tranche::engine

@@ -131,6 +131,22 @@ Result<MemoryBounds, std::string> TextForm<MemoryBounds>::parse(std::string_view
   return refuse(std::string("must be memory such as 32GB, 32+ (GB) or 16GB..64GB"));
 }
 
+void TextForm<WorkerRange>::append(std::string& json, WorkerRange value) {
+  json += '"' + std::to_string(value.min);
+  if (value.max > value.min) json += ".." + std::to_string(value.max);
+  json += '"';
+}
+
+Result<WorkerRange, std::string> TextForm<WorkerRange>::parse(std::string_view text) {
+  const Ends ends = ends_of(text);
+  const auto least = parse_count(ends.least);
+  const auto most = ends.exact ? least : parse_count(ends.most);
+  constexpr std::int64_t kMost = 100'000;
+  if (least && most && *least >= 1 && *most >= *least && *most <= kMost)
+    return WorkerRange{.min = static_cast<std::uint32_t>(*least), .max = static_cast<std::uint32_t>(*most)};
+  return refuse(std::string("must be a number of workers such as 4, or bounds such as 2..8"));
+}
+
 void TextForm<UnitRange>::append(std::string& json, UnitRange value) {
   json += "\"" + std::to_string(value.first) + ".." + std::to_string(value.last) + "\"";
 }

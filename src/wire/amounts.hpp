@@ -52,6 +52,14 @@ struct UnitRange {
 };
 BOOST_DESCRIBE_STRUCT(UnitRange, (), (first, last))
 
+// 4 workers, or 2..8: as many as there is room for, and never fewer than the first.
+struct WorkerRange {
+  std::uint32_t min = 0;  // Zero: nothing was said.
+  std::uint32_t max = 0;
+  bool operator==(const WorkerRange&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(WorkerRange, (), (min, max))
+
 template <>
 struct TextForm<Share> {
   static constexpr std::string_view kSchema = R"("type":["string","number"],"examples":["30%",0.3])";
@@ -81,6 +89,13 @@ struct TextForm<MemoryBounds> {
   static constexpr bool kNumbers = true;
   static void append(std::string& json, MemoryBounds value);
   static Result<MemoryBounds, std::string> parse(std::string_view text);
+};
+template <>
+struct TextForm<WorkerRange> {
+  static constexpr std::string_view kSchema = R"("type":["string","integer"],"examples":[4,"2..8"])";
+  static constexpr bool kNumbers = true;
+  static void append(std::string& json, WorkerRange value);
+  static Result<WorkerRange, std::string> parse(std::string_view text);
 };
 template <>
 struct TextForm<UnitRange> {

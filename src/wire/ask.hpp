@@ -46,6 +46,8 @@ struct Ask {
   Boxed<StartWindow> window{};         // Starts only inside it.
   bool cheapest = false;               // Starts when the price list is lowest, as far as its deadline allows.
   bool gang_network = false;           // Its members, on several nodes, talk to each other.
+  std::uint32_t nodes_min = 0;         // Of an elastic gang, whose `nodes` are as many as it has now.
+  std::uint32_t nodes_max = 0;         // Zero: it has as many as it asked for, always.
 
   [[nodiscard]] std::int64_t gpu_milli() const { return static_cast<std::int64_t>(instances) * milli_each; }
   [[nodiscard]] std::int64_t vram_bytes() const { return static_cast<std::int64_t>(instances) * vram_each; }
@@ -53,6 +55,15 @@ struct Ask {
   [[nodiscard]] std::int64_t gpu_seconds() const {
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(time).count();
     return static_cast<std::int64_t>((static_cast<Int128>(gpu_milli()) * seconds + 999) / 1000);
+  }
+  [[nodiscard]] bool is_elastic() const { return nodes_max > nodes_min; }
+  // Members beyond the fewest that it can go on with.
+  [[nodiscard]] std::uint32_t surplus() const { return is_elastic() ? nodes - nodes_min : 0; }
+  [[nodiscard]] Ask resized(std::uint32_t members) const {
+    Ask other = *this;
+    other.instances = instances / nodes * members;
+    other.nodes = members;
+    return other;
   }
   bool operator==(const Ask&) const = default;
 };
@@ -84,7 +95,9 @@ BOOST_DESCRIBE_STRUCT(Ask,
                        deadline,
                        window,
                        cheapest,
-                       gang_network))
+                       gang_network,
+                       nodes_min,
+                       nodes_max))
 template <>
 struct Fields<Ask> {
   static constexpr std::array<std::string_view, 1> kOncePlain{"deadline"};

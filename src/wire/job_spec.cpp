@@ -101,6 +101,10 @@ std::optional<Problem> Fields<JobSpec>::check(const JobSpec& job) {
   if (job.name.size() > kNameMax) return wrong("name", "must be at most 128 characters");
   if (job.num_nodes == 0 || job.num_nodes > kNodesMax)
     return wrong("num_nodes", "must be between 1 and 100000");
+  if (job.workers.max > 0 && (job.num_nodes != 1 || job.units))
+    return wrong(
+        "workers",
+        "says how many there are: leave out num_nodes, and units, whose chunks spread by themselves");
   if (job.run.empty() && job.image.empty() && job.kind != WorkloadKind::kInteractive) {
     return wrong("run", "is required unless kind is interactive or an image brings its own command");
   }

@@ -135,6 +135,7 @@ struct JobSpec {
   std::vector<std::string> after{};
   std::uint32_t chunk = 0;
   std::uint16_t port = 0;
+  WorkerRange workers{};
   bool operator==(const JobSpec&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(JobSpec,
@@ -170,7 +171,8 @@ BOOST_DESCRIBE_STRUCT(JobSpec,
                        after,
                        chunk,
                        port,
-                       cheapest))
+                       cheapest,
+                       workers))
 
 template <>
 struct Fields<Resources> {
@@ -281,6 +283,9 @@ struct Fields<JobSpec> {
       FieldDoc{"after", "Jobs that must have ended first: job_00007K (well), or job_00007K:any."},
       FieldDoc{"chunk", "Units that one lease works through; 0: as many as suit."},
       FieldDoc{"port", "Of a service: the port it listens on."},
+      FieldDoc{"workers",
+               "Like num_nodes, between bounds: 2..8 starts with what is free, and is started again from its "
+               "checkpoint with more or fewer."},
       FieldDoc{"cheapest", "Starts when the price list is lowest; needs a deadline and a time limit."},
   };
   static constexpr bool kOmitDefaults = true;

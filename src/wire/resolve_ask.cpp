@@ -91,8 +91,13 @@ Result<Ask, Problem> resolve_ask(const JobSpec& job,
   ask.spend = job.limits.spend.value_or(Money{});
   for (const auto& [key, value] : job.labels) ask.labels.emplace(key, value);
   for (const VolumeMount& mount : job.volumes) ask.volumes.push_back(mount.name);
-  ask.nodes = job.num_nodes;
-  ask.gang_network = job.network == Network::kGang && job.num_nodes > 1;
+  ask.nodes =
+      std::max(job.num_nodes, job.workers.min);  // An elastic gang waits for the fewest it can do with.
+  if (job.workers.max > job.workers.min) {
+    ask.nodes_min = job.workers.min;
+    ask.nodes_max = job.workers.max;
+  }
+  ask.gang_network = job.network == Network::kGang && std::max(ask.nodes, ask.nodes_max) > 1;
   ask.simulated = job.infra == kSimulatedInfra;
   ask.cpu_milli = job.resources.cpus.milli_min;
   ask.memory_bytes = job.resources.memory.min.count;
@@ -111,14 +116,14 @@ Result<Ask, Problem> resolve_ask(const JobSpec& job,
     const auto sku = skus.find(job.sku);
     if (sku == skus.end())
       return refuse(Problem{"sku", "there is no SKU '" + job.sku + "'", "tranche sku list"});
-    ask.instances = job.num_nodes;
+    ask.instances = ask.nodes;
     ask.milli_each = static_cast<std::uint32_t>(sku->second.gpu_milli);
     ask.vram_each = sku->second.vram_bytes;
     ask.gpus = job.sku;
   } else if (!job.resources.gpus.items.empty()) {
     const GpuItem& item = job.resources.gpus.items.front();
     take_gpus(ask, item, settings, smallest_vram);
-    ask.instances = item.count_min * job.num_nodes;
+    ask.instances = item.count_min * ask.nodes;
     ask.gpus = text(job.resources.gpus);
   }
   if (ask.isolation == Isolation::kDedicated && ask.instances > 0) ask.milli_each = kWhole;

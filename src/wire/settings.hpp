@@ -29,6 +29,8 @@ struct Settings {
   // Of the demand foreseen, so much is kept free of work that goes after it and would not be gone; zero:
   // nothing is.
   std::uint32_t prepare_percent = 0;
+  // What was stopped for others before is left alone this long, and what is elastic grows no sooner.
+  Duration minimum_run = std::chrono::minutes(10);
   bool operator==(const Settings&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Settings,
@@ -39,6 +41,7 @@ BOOST_DESCRIBE_STRUCT(Settings,
                        remember_requests,
                        keep_ended_jobs,
                        hold_ahead,
-                       prepare_percent))
+                       prepare_percent,
+                       minimum_run))
 
 }  // namespace tranche::wire

@@ -85,6 +85,7 @@ enum class EndReason : std::uint8_t {
   kDiskLimit,
   kDependencyFailed,  // A job that it waited for.
   kUnitsFailed,       // Some of its frames, however often they were tried.
+  kResized,           // Goes on with more or fewer workers.
 };
 BOOST_DESCRIBE_ENUM(EndReason,
                     kNone,
@@ -106,7 +107,8 @@ BOOST_DESCRIBE_ENUM(EndReason,
                     kPlatformFault,
                     kDiskLimit,
                     kDependencyFailed,
-                    kUnitsFailed)
+                    kUnitsFailed,
+                    kResized)
 constexpr bool is_platform_fault(EndReason reason) {
   return reason == EndReason::kLeaseExpired || reason == EndReason::kDeviceFault ||
          reason == EndReason::kNodeFault || reason == EndReason::kPlatformFault;

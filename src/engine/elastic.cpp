@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/elastic.hpp"
+
+#include <algorithm>
+
+#include "wire/job_spec.hpp"
+
+namespace tranche::engine {
+namespace {
+
+constexpr Duration kWipePatience = std::chrono::minutes(1);
+
+bool is_being_wiped(const State& state, const Lease& lease) {
+  if (lease.holds_slices()) return true;
+  return lease.left && std::any_of(lease.slices.begin(), lease.slices.end(), [&](const Slice& slice) {
+           const Device& device = state.devices.at(slice.device);
+           return device.state == DeviceState::kScrubbing && device.record.left_by == lease.id;
+         });
+}
+
+// It is told to save itself, or does so by itself and says so.
+bool saves_itself(const Job& job, const Lease& first) {
+  if (first.checkpoint > first.granted) return true;
+  const auto spec = wire::from_json<wire::JobSpec>(job.spec);
+  return spec && spec->checkpoint;
+}
+
+}  // namespace
+
+bool may_be_restarted(const State& state, const Job& job) {
+  if (job.state != JobState::kRunning || job.stop_requested || job.leases.empty()) return false;
+  const bool whole = std::all_of(job.leases.begin(), job.leases.end(), [&](LeaseId id) {
+    const Lease& lease = state.leases.at(id);
+    return lease.state == LeaseState::kRunning && !lease.revoked && lease.booking == ClaimId{};
+  });
+  return whole && saves_itself(job, state.leases.at(job.leases.front()));
+}
+
+Instant waits_for_wipes_until(const State& state, const Job& job, Instant now) {
+  if (job.reason != EndReason::kResized) return now;
+  const bool waits = std::any_of(job.leases.begin(), job.leases.end(), [&](LeaseId id) {
+    return is_being_wiped(state, state.leases.at(id));
+  });
+  return waits ? job.not_before + kWipePatience : now;
+}
+
+}  // namespace tranche::engine
