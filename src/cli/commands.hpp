@@ -35,7 +35,7 @@ void add_platform_commands(const Command& root, Program& program);       // sku,
 void add_market_commands(const Command& root, Program& program);         // market
 void add_money_commands(const Command& root, Program& program);          // account, price, cost, invoice
 void add_run_command(const Command& root, Program& program);             // run, sbatch
-void add_job_commands(const Command& root, Program& program);            // ps, show, stop
+void add_job_commands(const Command& root, Program& program);            // ps, show, stop, release
 void add_log_commands(const Command& root, Program& program);            // logs, wait
 void add_results_command(const Command& root, Program& program);         // results
 void add_service_commands(const Command& root, Program& program);        // serve, service
@@ -57,6 +57,7 @@ void add_event_commands(const Command& root, Program& program);          // even
 void add_doctor_command(const Command& root, Program& program);          // doctor
 void add_completion_command(const Command& root, Program& program);      // completion
 void add_help_command(const Command& root, Program& program);            // help
+void add_notebook_command(const Command& root, Program& program);        // notebook
 
 // Parses, runs the command, reports what goes wrong; the exit code.
 int parse_and_run(const Command& root, Program& program, int argc, char** argv);

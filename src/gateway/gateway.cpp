@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "gateway/sign_in.hpp"
 #include "gateway/usage_reader.hpp"
 
 namespace tranche::gateway {
@@ -16,6 +17,10 @@ net::Response problem(int status, std::string_view detail) {
   if (status == 503 || status == 429) response.headers.emplace_back("Retry-After", "1");
   return response;
 }
+
+constexpr std::string_view kTokenNeeded = "call with a token: Authorization: Bearer ...";
+constexpr std::string_view kSignInFirst =
+    "open the address that `tranche notebook` says, or call with a token: Authorization: Bearer ...";
 
 // "/acme/chat/v1/models" in its parts.
 struct Address {
@@ -34,10 +39,8 @@ Address address_of(std::string_view path) {
   return address;
 }
 
-std::string_view bearer_of(const net::Request& request) {
-  constexpr std::string_view kBearer = "Bearer ";
-  const std::string_view field = request.header("Authorization");
-  return field.starts_with(kBearer) ? field.substr(kBearer.size()) : std::string_view();
+std::string prefix_of(const Address& address) {
+  return "/" + std::string(address.tenant) + "/" + std::string(address.service) + "/";
 }
 
 }  // namespace
@@ -89,24 +92,35 @@ std::shared_ptr<LiveService> Gateway::find(std::string_view tenant, std::string_
   return found == by_name_.end() ? nullptr : found->second;
 }
 
+PartyId Gateway::tenant_of(PartyId party) const {
+  const std::lock_guard lock(mutex_);
+  const auto tenant = tenants_.find(party);
+  return tenant == tenants_.end() ? PartyId{} : tenant->second;
+}
+
 void Gateway::handle(net::Request&& request, net::Reply reply) {
   const Address address = address_of(request.path);
   auto service = find(address.tenant, address.service);
+  const LiveService::Access access = service ? service->access() : LiveService::Access{};
   PartyId caller{};
-  const bool open = service && service->is_open();
-  if (!open) {
-    const auto known = loop_.tokens().find(bearer_of(request));
-    if (!known) return reply.send(problem(401, "call with a token: Authorization: Bearer ..."));
-    const std::lock_guard lock(mutex_);
-    const auto tenant = tenants_.find(known->party);
-    caller = tenant == tenants_.end() ? PartyId{} : tenant->second;
+  bool may_call = access.callers == LiveService::Callers::kEverybody;
+  if (!may_call) {
+    const bool personal = access.callers == LiveService::Callers::kOwner;
+    const auto in_address = personal ? token_in_address(request) : std::nullopt;
+    std::string_view token = in_address ? std::string_view(*in_address) : bearer_of(request);
+    if (personal && token.empty()) token = token_in_cookie(request);
+    const auto known = loop_.tokens().find(token);
+    if (!known) return reply.send(problem(401, personal ? kSignInFirst : kTokenNeeded));
+    caller = tenant_of(known->party);
+    may_call = service && (personal ? known->party == access.owner : caller == service->key().tenant);
+    if (may_call && in_address) return reply.send(signed_in(request, prefix_of(address), *in_address));
+    if (personal) hide_sign_in(request);
   }
   // Whoever may not call it may not know of it either.
-  if (!service || (!open && caller != service->key().tenant))
-    return reply.send(problem(404, "there is no such service: /TENANT/SERVICE/..."));
+  if (!service || !may_call) return reply.send(problem(404, "there is no such service: /TENANT/SERVICE/..."));
   auto flight = std::make_shared<Flight>(*this, turnstile_of(reply));
   flight->service = std::move(service);
-  flight->path = address.rest.empty() ? "/" : std::string(address.rest);
+  flight->path = access.keeps_path ? request.path : address.rest.empty() ? "/" : std::string(address.rest);
   if (!request.query.empty()) flight->path += '?' + request.query;
   flight->caller = caller;
   flight->asked = std::move(request);

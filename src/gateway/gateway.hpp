@@ -51,6 +51,7 @@ class Gateway {
   void fly(const std::shared_ptr<Flight>& flight, Pick pick);
   void land(const std::shared_ptr<Flight>& flight, net::ForwardEnd end, int status, net::Reply* reply);
   static void refuse(const Flight& flight, int status, std::string_view why, net::Reply& reply);
+  [[nodiscard]] PartyId tenant_of(PartyId party) const;
   [[nodiscard]] std::shared_ptr<LiveService> find(std::string_view tenant, std::string_view name) const;
 
   // controller.cpp: replicas. A Control belongs to the controller's thread.

@@ -30,9 +30,12 @@ void LiveService::configure(wire::ServiceSpec spec, PartyId owner, std::uint64_t
   place_versions();
 }
 
-bool LiveService::is_open() const {
+LiveService::Access LiveService::access() const {
   const std::lock_guard lock(mutex_);
-  return spec_.open;
+  const Callers callers = spec_.personal ? Callers::kOwner
+                          : spec_.open   ? Callers::kEverybody
+                                         : Callers::kTenant;
+  return {.callers = callers, .owner = owner_, .keeps_path = spec_.keep_path};
 }
 
 net::ForwardOptions LiveService::forward_options() const {

@@ -105,7 +105,13 @@ class LiveService {
   [[nodiscard]] Picture picture() const;
   [[nodiscard]] engine::ServiceUse take_use();  // Since the last call.
   [[nodiscard]] const engine::ServiceKey& key() const { return key_; }
-  [[nodiscard]] bool is_open() const;
+  enum class Callers { kTenant, kOwner, kEverybody };
+  struct Access {
+    Callers callers = Callers::kTenant;
+    PartyId owner{};
+    bool keeps_path = false;
+  };
+  [[nodiscard]] Access access() const;
   [[nodiscard]] net::ForwardOptions forward_options() const;
 
  private:

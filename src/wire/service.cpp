@@ -28,7 +28,8 @@ std::optional<Problem> check_version(const ServiceVersion& version) {
     return wrong("versions.name", "takes small letters, digits and dashes");
   if (version.job.port == 0) return wrong("versions.job.port", "must be the port that the job listens on");
   if (version.job.units) return wrong("versions.job.units", "are for jobs that end");
-  if (version.job.num_nodes != 1) return wrong("versions.job.num_nodes", "must be 1: replicas are not gangs");
+  if (version.job.num_nodes != 1 || version.job.workers.max > 1)
+    return wrong("versions.job.num_nodes", "must be 1: replicas are not gangs");
   return std::nullopt;
 }
 
@@ -53,6 +54,7 @@ std::optional<Problem> Fields<ServiceSpec>::check(const ServiceSpec& given) {
   if (service.concurrency == 0) return wrong("concurrency", "must be at least 1");
   if (service.timeout <= Duration{} || service.start_timeout <= Duration{} || service.idle < Duration{})
     return wrong("timeout", "and start_timeout must be more than nothing");
+  if (service.personal && service.open) return wrong("personal", "and open exclude each other");
   if (!service.ready.starts_with('/')) return wrong("ready", "must be a path such as /health");
   const bool by_delay = service.scale.by == ScaleBy::kQueueDelay;
   if (by_delay != service.scale.target.has_value() || (by_delay && *service.scale.target <= Duration{}))

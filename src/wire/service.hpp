@@ -60,6 +60,8 @@ struct ServiceSpec {
   std::optional<JobSpec> job{};  // Short for one version.
   ServiceScale scale{};
   std::optional<ServiceObjective> objective{};
+  bool personal = false;   // Only its owner may call it.
+  bool keep_path = false;  // Replicas are asked for /TENANT/SERVICE/..., as callers ask.
   bool operator==(const ServiceSpec&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(ServiceSpec,
@@ -77,7 +79,9 @@ BOOST_DESCRIBE_STRUCT(ServiceSpec,
                        versions,
                        job,
                        scale,
-                       objective))
+                       objective,
+                       personal,
+                       keep_path))
 
 template <>
 struct Fields<ReplicaBounds> {
@@ -123,6 +127,8 @@ struct Fields<ServiceSpec> {
       FieldDoc{"open", "Anybody who reaches the gateway may call it, without a token."},
       FieldDoc{"versions", "Several, with weights; or one as `job`."},
       FieldDoc{"scale", "What makes another replica: concurrency, or how long requests wait."},
+      FieldDoc{"personal", "Only its owner may call it, with a token of his own; browsers sign in with it."},
+      FieldDoc{"keep_path", "Replicas see /TENANT/SERVICE/ in front of what is asked for."},
       FieldDoc{"objective", "A latency to keep: measured, shown, and a reason for another replica."},
   };
   static std::optional<Problem> check(const ServiceSpec& service);
