@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace tranche::guard {
 namespace {
@@ -16,6 +17,8 @@ constexpr std::uint64_t kComesWithinNs = 500'000;   // Beyond the lead: threads 
 constexpr std::uint64_t kLeadStepNs = 40'000;       // At most, the first time the host is late.
 constexpr std::uint64_t kAwayNs = 1'000'000'000;    // Then its return is no longer waited for.
 constexpr std::uint64_t kPatienceNs = 250'000'000;  // Then a waiting tenant puts claims to the test.
+constexpr std::int64_t kUnconfirmedMaxNs = 1'000'000'000;
+constexpr std::uint64_t kConfirmedWithinNs = 200'000'000;
 constexpr std::uint64_t kDoubtedForNs = 10'000'000'000;
 constexpr std::uint64_t kKeptOffForNs = 1'000'000'000;  // Whoever stays away longer is gone.
 
@@ -63,8 +66,16 @@ double LaneArbiter::virtual_now() const {
   return least;
 }
 
+// Where no ends are told, what is not confirmed yet is still to be done, however slow the device is: one that
+// is the host's own processor has others to serve, too.
+std::uint64_t LaneArbiter::busy_until(std::uint64_t now) const {
+  std::uint64_t unconfirmed = 0;
+  for (const Tenant& tenant : tenants_) unconfirmed += tenant.unconfirmed - tenant.lost;
+  return std::max({queue_.busy_until(), now, now + unconfirmed});
+}
+
 std::uint64_t LaneArbiter::horizon(std::uint64_t now) const {
-  std::uint64_t until = std::max(queue_.busy_until(), now);
+  std::uint64_t until = busy_until(now);
   for (const Tenant& tenant : tenants_)
     if (tenant.granted && now < comes_until(tenant)) until += tenant.expected_ns;
   return until;
@@ -131,6 +142,20 @@ void LaneArbiter::settle(std::uint64_t now) {
   }
 }
 
+// A measure that was lost confirms nothing, ever. When nothing at all is confirmed for long, what is left was
+// lost.
+void LaneArbiter::count_unconfirmed(Tenant& tenant, std::uint64_t now) const {
+  tenant.unconfirmed = 0;
+  if (!ends_are_told_) {
+    const std::uint64_t confirmed = tenant.ledger->measured_ns.load(kRelaxed);
+    if (std::exchange(tenant.confirmed, confirmed) != confirmed) tenant.confirmed_at = now;
+    const auto open = static_cast<std::int64_t>(tenant.charged - confirmed);
+    tenant.unconfirmed = static_cast<std::uint64_t>(std::clamp<std::int64_t>(open, 0, kUnconfirmedMaxNs));
+  }
+  const bool stuck = now > tenant.confirmed_at + kConfirmedWithinNs;
+  tenant.lost = stuck ? tenant.unconfirmed : std::min(tenant.lost, tenant.unconfirmed);
+}
+
 void LaneArbiter::read(Tenant& tenant, std::uint64_t now) {
   const std::uint64_t submitted = tenant.ledger->submitted_ns.load(std::memory_order_acquire);
   const std::uint64_t charged = charged_ns(*tenant.ledger);
@@ -138,11 +163,11 @@ void LaneArbiter::read(Tenant& tenant, std::uint64_t now) {
   auto cost = static_cast<std::int64_t>(fresh);
   // Where tenants run side by side no end says anything about others, and none is told: its own word has to
   // do.
-  if (tenant.ledger->ends_told.load(kRelaxed) == 0)
-    cost = static_cast<std::int64_t>(charged - tenant.charged);
+  if (!ends_are_told_) cost = static_cast<std::int64_t>(charged - tenant.charged);
   tenant.virtual_ns += static_cast<double>(cost) * kShareWhole / tenant.share;
   tenant.submitted = submitted;
   tenant.charged = charged;
+  count_unconfirmed(tenant, now);
   if (fresh > 0) {
     accept(tenant, tenant.came_at, fresh);
     tenant.active_at = now;
@@ -169,6 +194,9 @@ void LaneArbiter::read(Tenant& tenant, std::uint64_t now) {
 // Who came first stands first on the device, whoever is looked at first here.
 void LaneArbiter::read_all(std::uint64_t now) {
   arrivals_.clear();
+  ends_are_told_ = std::any_of(tenants_.begin(), tenants_.end(), [](const Tenant& tenant) {
+    return tenant.ledger->ends_told.load(kRelaxed) != 0;
+  });
   for (Tenant& tenant : tenants_) {
     // The ledger is the tenant's own: what cannot be is a lie that may only hurt its teller.
     tenant.came_at = std::min(tenant.ledger->submitted_at.load(std::memory_order_acquire), now);
@@ -236,7 +264,7 @@ LaneArbiter::Tenant* LaneArbiter::choose() {
 // late. A tenant that has all it can bring in flight is not at the gate, so the queue grows no longer than
 // the shallowest can fill.
 std::uint64_t LaneArbiter::lead_for(const Tenant& chosen, std::uint64_t now) const {
-  bool may_be_long = queue_.well_foreseen();
+  bool may_be_long = queue_.well_foreseen() || !ends_are_told_;
   bool all_compete = true;
   bool somebody_urgent = false;
   for (const Tenant& tenant : tenants_) {
@@ -317,7 +345,8 @@ std::uint64_t LaneArbiter::step(std::uint64_t now) {
     }
     chosen->held = hold + lead > until;
     // What could not be given at the step before was not due then.
-    chosen->due_at = std::max(queue_.busy_until() > lead ? queue_.busy_until() - lead : 0, stepped_at_);
+    const std::uint64_t busy = queue_.busy_until();
+    chosen->due_at = std::max(busy > lead ? busy - lead : 0, stepped_at_);
     grant(*chosen, now, lead);
   }
   publish_clear();

@@ -60,6 +60,10 @@ class LaneArbiter {
     std::uint64_t submitted = 0;  // As read last, and so is the next.
     std::uint64_t charged = 0;
     std::uint64_t came_at = 0;
+    std::uint64_t unconfirmed = 0;  // Charged, and not known to have ended.
+    std::uint64_t lost = 0;         // Of that, what will never be confirmed.
+    std::uint64_t confirmed = 0;
+    std::uint64_t confirmed_at = 0;
     std::uint64_t active_at = 0;     // Last charge or wait.
     std::uint64_t work_ends_at = 0;  // Its own part of the model.
     std::uint64_t served_wait = 0;   // The wait that was answered last.
@@ -85,11 +89,13 @@ class LaneArbiter {
   void accept(Tenant& tenant, std::uint64_t came_at, std::uint64_t length);
   [[nodiscard]] std::uint64_t comes_until(const Tenant& tenant) const;
   [[nodiscard]] std::uint64_t expires_at(const Tenant& tenant) const;
+  void count_unconfirmed(Tenant& tenant, std::uint64_t now) const;
   void learn_ends(Tenant& tenant, std::uint64_t now);
   void settle(std::uint64_t now);
   Tenant* find(std::uint64_t key);
   void adapt_lead(const Tenant& tenant, std::uint64_t came_at);
   void keep_standing(std::uint64_t now);
+  [[nodiscard]] std::uint64_t busy_until(std::uint64_t now) const;
   [[nodiscard]] std::uint64_t horizon(std::uint64_t now) const;
   [[nodiscard]] double virtual_now() const;
   [[nodiscard]] std::uint64_t lead_for(const Tenant& chosen, std::uint64_t now) const;
@@ -104,6 +110,7 @@ class LaneArbiter {
   std::vector<Tenant*> arrivals_;  // In the order their work came; kept for its memory.
   std::vector<LaneControl*> woken_;
   std::uint64_t stepped_at_ = 0;
+  bool ends_are_told_ = false;  // By anybody: otherwise tenants run side by side here.
   std::uint64_t lead_ns_;
   std::uint32_t late_in_a_row_ = 0;
 };

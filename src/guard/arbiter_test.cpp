@@ -284,9 +284,34 @@ TEST_CASE("arbiter: whoever tells no ends is charged what it says its work took"
     LaneGate(*client->control, *client->ledger, 0, Lane::kCompute).announce_wait(20 * kMs);
   }
   longer.used().corrected_ns.store(9 * kMs);
+  longer.used().measured_ns.store(10 * kMs);
+  shorter.used().measured_ns.store(kMs);
   world.arbiter.step(50 * kMs);
   REQUIRE(world.arbiter.woken().size() == 1);
   CHECK(world.arbiter.woken()[0] == &shorter.rules());
+}
+
+TEST_CASE("arbiter: where no ends are told, nobody is let in before work was confirmed, or has been lost") {
+  World world;
+  Client& waiting = world.add(5000, kMs);
+  Client& slow = world.add(5000, kMs);
+  slow.used().submitted_ns.store(40 * kMs);
+  slow.used().submitted_at.store(kMs);
+  slow.used().measured_ns.store(kMs);
+  LaneGate(*waiting.control, *waiting.ledger, 0, Lane::kCompute).announce_wait(kMs);
+  world.arbiter.step(100 * kMs);  // By its prediction it has long ended.
+  CHECK(world.arbiter.woken().empty());
+  slow.used().measured_ns.store(40 * kMs);
+  world.arbiter.step(101 * kMs);
+  CHECK(world.arbiter.woken().size() == 1);
+  slow.used().submitted_ns.store(80 * kMs);
+  waiting.used().submitted_ns.store(kMs);
+  waiting.used().measured_ns.store(kMs);
+  LaneGate(*waiting.control, *waiting.ledger, 0, Lane::kCompute).announce_wait(kMs);
+  world.arbiter.step(200 * kMs);
+  CHECK(world.arbiter.woken().empty());
+  world.arbiter.step(500 * kMs);
+  CHECK(world.arbiter.woken().size() == 1);
 }
 
 TEST_CASE("arbiter: work that nobody can foresee is not let in by the heap") {
