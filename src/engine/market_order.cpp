@@ -131,9 +131,15 @@ Refusal nothing_left(const State& state, const MarketOrder& order) {
   std::uint64_t left = 0;
   std::int64_t best = 0;
   const Side other = order.side == Side::kBuy ? Side::kSell : Side::kBuy;
+  const Admitting context{state, nullptr};
+  const policy::Admission admission = admission_of(context);
   state.market.books.each_at(order.book, order.first_slot, other, [&](const MarketOrder& maker) {
+    const bool buys = order.side == Side::kBuy;
+    const bool for_him = (!maker.restricted && !order.restricted) ||
+                         admission.admits(&context, buys ? maker : order, buys ? order : maker);
+    if (!for_him) return true;
     if (best == 0) best = maker.price;
-    const bool reached = order.side == Side::kBuy ? maker.price <= order.price : maker.price >= order.price;
+    const bool reached = buys ? maker.price <= order.price : maker.price >= order.price;
     if (reached) left += maker.open_at(order.first_slot);
     return reached;
   });
