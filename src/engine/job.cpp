@@ -198,16 +198,23 @@ void apply(State& state, const Envelope& envelope, const JobSubmitted& event) {
   state.next_job = std::max(state.next_job, event.id.value + 1);
 }
 
+// Why the actor may not do this with the job.
+static std::optional<Refusal> change_problem(const State& state,
+                                             const Actor& actor,
+                                             const Job* job,
+                                             const std::string& verb) {
+  if (job == nullptr || !can_see(state, actor, *job)) return not_found();
+  if (may(state, actor, Action::kStopJob, job->owner)) return std::nullopt;
+  return Refusal{.reason = Reason::kForbidden,
+                 .rule = "role",
+                 .where = path_of(state, job->owner),
+                 .message = "you may see this job, but not " + verb + " it",
+                 .fix = "ask its owner or an administrator"};
+}
+
 Decision decide(const State& state, const Envelope&, const Actor& actor, const StopJob& command) {
   const Job* job = state.job(command.id);
-  if (job == nullptr || !can_see(state, actor, *job)) return refuse(not_found());
-  if (!may(state, actor, Action::kStopJob, job->owner)) {
-    return refuse(Refusal{.reason = Reason::kForbidden,
-                          .rule = "role",
-                          .where = path_of(state, job->owner),
-                          .message = "you may see this job, but not stop it",
-                          .fix = "ask its owner or an administrator"});
-  }
+  if (auto refusal = change_problem(state, actor, job, "stop")) return refuse(*refusal);
   if (is_over(job->state)) {
     return refuse(Refusal{.reason = Reason::kConflict,
                           .rule = "ended",
@@ -221,14 +228,7 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const S
 
 Decision decide(const State& state, const Envelope&, const Actor& actor, const ReleaseJob& command) {
   const Job* job = state.job(command.id);
-  if (job == nullptr || !can_see(state, actor, *job)) return refuse(not_found());
-  if (!may(state, actor, Action::kStopJob, job->owner)) {
-    return refuse(Refusal{.reason = Reason::kForbidden,
-                          .rule = "role",
-                          .where = path_of(state, job->owner),
-                          .message = "you may see this job, but not release it",
-                          .fix = "ask its owner or an administrator"});
-  }
+  if (auto refusal = change_problem(state, actor, job, "release")) return refuse(*refusal);
   if (job->state != JobState::kHeld) {
     return refuse(Refusal{.reason = Reason::kConflict,
                           .rule = "held",
