@@ -5,7 +5,6 @@
 
 #include "engine/market_fill.hpp"
 #include "engine/offer.hpp"
-#include "engine/price.hpp"
 #include "engine/spend.hpp"
 #include "engine/trade_rules.hpp"
 #include "wire/gpu_catalog.hpp"
@@ -87,33 +86,6 @@ wire::InstrumentBody body_of(const engine::Instrument& instrument) {
           .interruptible = instrument.interruptible};
 }
 
-namespace {
-
-// The first device of the model that could be offered like this; where none could, the first at all, so that
-// the engine says why not.
-void choose_device(const engine::State& state, const std::string& node, engine::ListCapacity& command) {
-  const Instant now = state.now;
-  const std::int64_t first = command.first_slot == 0 ? engine::slot_of(now) : command.first_slot;
-  for (const auto& [id, certified] : state.market.certified) {
-    if (!engine::is_model(certified.model, command.instrument.model)) continue;
-    if (!engine::is_at_or_below(state, command.owner, certified.owner)) continue;
-    if (!node.empty() && certified.node != state.index.nodes_by_name.at(node)) continue;
-    if (command.device == DeviceId{}) command.device = id;
-    const engine::Offer offer{command.owner,
-                              id,
-                              command.quantity,
-                              first,
-                              command.slots,
-                              command.instrument.isolation,
-                              command.instrument.shape};
-    if (!engine::place_offer(state, now, offer)) continue;
-    command.device = id;
-    return;
-  }
-}
-
-}  // namespace
-
 Result<engine::ListCapacity, wire::Problem> listing_of(const engine::State& state,
                                                        const wire::ListingBody& body,
                                                        PartyId caller) {
@@ -143,7 +115,8 @@ Result<engine::ListCapacity, wire::Problem> listing_of(const engine::State& stat
   if (!body.node.empty() && !state.index.nodes_by_name.contains(body.node))
     return refuse(
         wire::Problem{"node", "there is no node '" + body.node + "'", "tranche node list shows them"});
-  choose_device(state, body.node, command);
+  command.device = engine::device_to_offer(
+      state, command, body.node.empty() ? NodeId{} : state.index.nodes_by_name.at(body.node));
   if (command.device == DeviceId{})
     return refuse(wire::Problem{"model",
                                 "no " + body.instrument.model + " of yours is certified to be offered" +

@@ -5,6 +5,7 @@
 
 #include "engine/access.hpp"
 #include "engine/market_claims.hpp"
+#include "engine/price.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -60,6 +61,27 @@ Result<Slice, Refusal> place_offer(const State& state, Instant now, const Offer&
               .limit = kWholeDevice,
               .used = taken,
               .asked = offer.quantity});
+}
+
+DeviceId device_to_offer(const State& state, const ListCapacity& wanted, NodeId node) {
+  const std::int64_t first = wanted.first_slot == 0 ? slot_of(state.now) : wanted.first_slot;
+  DeviceId any{};
+  for (const auto& [id, certified] : state.market.certified) {
+    const bool meant = is_model(certified.model, wanted.instrument.model) &&
+                       is_at_or_below(state, wanted.owner, certified.owner) &&
+                       (node == NodeId{} || certified.node == node);
+    if (!meant) continue;
+    if (any == DeviceId{}) any = id;
+    const Offer offer{wanted.owner,
+                      id,
+                      wanted.quantity,
+                      first,
+                      wanted.slots,
+                      wanted.instrument.isolation,
+                      wanted.instrument.shape};
+    if (place_offer(state, state.now, offer)) return id;
+  }
+  return any;
 }
 
 }  // namespace tranche::engine

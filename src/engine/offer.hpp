@@ -26,4 +26,9 @@ struct Offer {
 // and that the calendar has it free for all of the window.
 [[nodiscard]] Result<Slice, wire::Refusal> place_offer(const State&, Instant now, const Offer&);
 
+// Where a model is offered instead of a device: the first of the owner's that could be offered like this, on
+// the node where one is named. Where none could, the first at all, so that it can be said why not; zero: he
+// has none.
+[[nodiscard]] DeviceId device_to_offer(const State&, const ListCapacity&, NodeId node);
+
 }  // namespace tranche::engine
