@@ -205,7 +205,7 @@ std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
     std::string where = (lease.simulated ? "SIMULATED node " : "node ") + lease.node;
     for (const wire::SliceView& slice : lease.slices)
       where += ", " + (slice.model.empty() ? slice.uuid : slice.model) + " " + gpus_text(slice.milli) +
-               " GPU " + text(slice.vram);
+               " GPU " + bytes_text(slice.vram.count);
     line(lease.rank == 0 ? "runs on" : "", where + " (" + std::string(wire::name_of(lease.state)) + ")");
     for (const wire::SliceView& slice : lease.slices)
       if (slice.state != wire::DeviceState::kHealthy && !wire::is_over(lease.state))
