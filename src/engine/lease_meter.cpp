@@ -120,13 +120,17 @@ std::optional<PriceInForce> price_in_force(const State& state, const PriceQuery&
 Money most_for(const State& state, const MeterPlan& plan, Instant from, Duration ahead) {
   const PriceQuery query = price_query(state, plan);
   Money total{};
+  // Rounded up once for the whole span, as its charges will be: prices that change at midnight add nothing.
+  std::int64_t remainder = kChargeUnit - 1;
   for (Instant at = from; at < from + ahead;) {
     const auto price = price_in_force(state, query, at);
     if (!price) return total;
     const Duration length = std::min(price->until, from + ahead) - at;
     const auto busy =
         static_cast<std::int64_t>(std::min<Int128>(Int128{plan.milli} * length.count(), INT64_MAX));
-    total.micros += charge(price->rule, plan.milli, length, busy, kChargeUnit - 1).amount.micros;
+    const Charge part = charge(price->rule, plan.milli, length, busy, remainder);
+    total.micros += part.amount.micros;
+    remainder = part.remainder;
     at += length;
   }
   return total;

@@ -167,6 +167,16 @@ TEST_CASE("cheapest: it starts when the whole run costs least, and says what it 
   CHECK(world.schedule() == 1);
 }
 
+TEST_CASE("cheapest: what a run may cost is rounded once, whatever instant its prices change at") {
+  Offpeak world;
+  world.price_by_hour();
+  Ask ask = gpus(1);
+  ask.time = hours(2);
+  const StartPrices prices(world.state, world.ana, ask, Admission::kWithinQuota);
+  // Midnight cuts the run in two parts that are no whole micro-units.
+  CHECK(text(prices.most(at("2026-01-10T23:00:00Z") + Duration(333))) == "2.00");
+}
+
 TEST_CASE("cheapest: the deadline goes first, and with a window only its hours count") {
   Offpeak world;
   world.price_by_hour();
