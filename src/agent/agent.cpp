@@ -261,10 +261,12 @@ void Agent::check_time() {
     if (forgettable(job, now)) done.push_back(lease);
   }
   for (const LeaseId lease : done) {
+    watch_.forget(lease);
     jobs_.at(lease).folder.forget();
     jobs_.erase(lease);
   }
   tell_signals(now);
+  watch_devices(now);
   if (welcomed_ && now >= beat_next_) beat();
   if (now >= sync_next_) {
     spool_.sync();
@@ -276,6 +278,7 @@ int Agent::wait_milliseconds() const {
   const BootTime now = boot_time();
   BootTime next = now + nanoseconds(std::chrono::seconds(2));
   if (welcomed_) next = std::min({next, beat_next_, signals_next_});
+  if (watches_devices()) next = std::min(next, watch_next_);
   if (const auto expiry = table_.next_expiry()) next = std::min(next, *expiry);
   for (const auto& [lease, job] : jobs_) {
     if (job.simulated_end != 0 && phase_of(job.folder.page()) != JobPhase::kPaused)

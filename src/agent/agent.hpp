@@ -16,6 +16,7 @@
 #include "agent/chores.hpp"
 #include "agent/device_orders.hpp"
 #include "agent/device_shares.hpp"
+#include "agent/device_watch.hpp"
 #include "agent/guard_tenants.hpp"
 #include "agent/identity.hpp"
 #include "agent/image_store.hpp"
@@ -126,6 +127,15 @@ class Agent {
   void send_order_answers();
   void tell_signals(BootTime now);
 
+  // agent_watch.cpp: what devices report of their processes, beside what was counted.
+  [[nodiscard]] bool watches_devices() const;
+  void watch_devices(BootTime now);
+  [[nodiscard]] std::vector<SeenUse> seen_uses();
+  void add_uses(LeaseId lease, const std::vector<gpu::DeviceProcess>& processes, std::vector<SeenUse>& uses);
+  void note_foreign(const gpu::DeviceProcess& process);
+  void act_on(const Finding& finding);
+  void write_findings(const Job& job, const std::string& evidence);
+
   // agent_leases.cpp: what is done.
   void take_grant(wire::LeaseGrant grant);
   void start(const wire::LeaseGrant& grant);
@@ -186,6 +196,7 @@ class Agent {
   [[nodiscard]] std::set<VolumeId> volumes_in_use() const;
   void detach_volumes(const wire::LeaseGrant& grant);
   [[nodiscard]] wire::BehaviourRecord behaviour_of(const Job& job) const;
+  void add_device_use(const Job& job, wire::BehaviourRecord& record) const;
   [[nodiscard]] std::vector<wire::SliceSample> slice_samples() const;
   // agent_progress.cpp: how far jobs are, and what they made.
   void take_units(Job& job, const wire::UnitSet& units);
@@ -212,6 +223,10 @@ class Agent {
   std::unique_ptr<Sessions> sessions_;
   std::unique_ptr<DeviceOrders> orders_;
   std::set<std::uint64_t> wipes_;  // Orders that are under way.
+  DeviceWatch watch_;
+  std::set<std::pair<std::int32_t, std::uint64_t>>
+      foreign_;                                        // Processes that were told about, with their start.
+  std::map<std::string, wire::DeviceSample> samples_;  // The last of each device.
   LeaseTable table_;
   Spool spool_;
   std::map<LeaseId, Job> jobs_;
@@ -232,6 +247,7 @@ class Agent {
   Duration lease_ = std::chrono::seconds(30);
   BootTime beat_next_ = 0;
   BootTime signals_next_ = 0;
+  BootTime watch_next_ = 0;
   BootTime sync_next_ = 0;
   Instant last_beat_{};
   std::string renewal_key_;

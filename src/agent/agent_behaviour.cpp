@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an agent tells of its jobs beside their ends: how they behaved, and what the guard counts of them now.
+#include <sstream>
+
 #include "agent/agent_send.hpp"
+#include "agent/files.hpp"
 
 namespace tranche::agent {
 
@@ -28,7 +31,34 @@ wire::BehaviourRecord Agent::behaviour_of(const Job& job) const {
   if (record.cpu_throttled != Duration{}) record.limits_hit.emplace_back("cpu");
   if (reason == wire::EndReason::kDiskLimit) record.limits_hit.emplace_back("disk");
   if (reason == wire::EndReason::kTimeLimit) record.limits_hit.emplace_back("time");
+  add_device_use(job, record);
   return record;
+}
+
+void Agent::add_device_use(const Job& job, wire::BehaviourRecord& record) const {
+  const wire::LeaseGrant& grant = job.folder.grant;
+  const LeasePage& page = job.folder.page();
+  const auto limits =
+      guard_ ? guard_->limits(grant, Instant{}, Instant{}) : std::vector<wire::LimitReceipt>{};
+  const auto readings = guard_ ? guard_->read(grant) : std::vector<DeviceReading>(grant.slices.size());
+  for (std::size_t i = 0; i < grant.slices.size(); ++i) {
+    const std::string partition = shares_->view(grant.lease, i).partition;
+    const ReportedUse reported =
+        watch_.reported(grant.lease, partition.empty() ? grant.slices[i].uuid : partition);
+    const auto microseconds = [](std::uint64_t ns) { return Duration(static_cast<std::int64_t>(ns / 1000)); };
+    record.devices.push_back({.device = grant.slices[i].device,
+                              .vram_granted = grant.slices[i].vram,
+                              .vram_counted = i < limits.size() ? limits[i].vram_peak : Bytes{},
+                              .vram_reported = {static_cast<std::int64_t>(reported.vram_most)},
+                              .time_counted = microseconds(readings[i].device_nanoseconds),
+                              .time_reported = microseconds(reported.busy_ns)});
+    if (i < limits.size() && limits[i].vram_refusals != 0) record.limits_hit.emplace_back("vram");
+  }
+  if (static_cast<wire::EndReason>(page.reason.load()) == wire::EndReason::kWentAround)
+    record.limits_hit.emplace_back("account");
+  std::istringstream lines(read_whole(job.folder.path() / "findings").value_or(""));
+  for (std::string line; std::getline(lines, line) && record.findings.size() < 16;)
+    record.findings.push_back(line);
 }
 
 std::vector<wire::SliceSample> Agent::slice_samples() const {

@@ -237,6 +237,13 @@ void Agent::meter(Job& job, Instant now) {
           static_cast<std::uint64_t>(std::max<std::int64_t>(0, (now - instant(page.running_since)).count()));
       readings[i] = {.device_nanoseconds = ran * slice.milli, .vram = slice.vram};
     }
+  // Of what the device draws, the part that was granted: what idles on a device is paid for by its users.
+  for (std::size_t i = 0; i < readings.size(); ++i) {
+    const wire::SliceGrant& slice = job.folder.grant.slices[i];
+    const auto sample = samples_.find(slice.uuid);
+    if (sample != samples_.end())
+      readings[i].milliwatts = std::int64_t{sample->second.power_milliwatts} * slice.milli / 1000;
+  }
   const auto records = take_meter(page, job.folder.grant, instant(page.running_since), now, readings);
   if (!records.empty()) page.last_sequence = send_surely(wire::MeterReport{records});
 }

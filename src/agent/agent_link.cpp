@@ -195,6 +195,7 @@ void Agent::beat() {
   cpu_all_ = all;
   for (const auto& port : ports_)
     for (wire::DeviceSample& sample : port->sample()) beat.devices.push_back(std::move(sample));
+  for (const wire::DeviceSample& sample : beat.devices) samples_[sample.uuid] = sample;
   beat.slices = slice_samples();
   const BootTime now = boot_time();
   table_.heartbeat_sent(beat.at, now);

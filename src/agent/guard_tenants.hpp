@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,13 +30,35 @@ class GuardTenants {
                                                        Instant to) const;
   [[nodiscard]] std::vector<wire::SliceSample> samples(const wire::LeaseGrant& grant) const;
   void scrubbed(std::uint32_t physical);
+  // A broker that died is replaced, and the new one goes on with every account. True: it was.
+  bool keep();
+
+  // One slice of a lease, to be compared with what the device says.
+  struct Account {
+    std::uint64_t vram_limit = 0, vram_counted = 0;
+    std::uint64_t counted_ns = 0, submitted_ns = 0, measured_ns = 0;
+    std::uint64_t number = 0;  // Another one: a new account.
+    Duration since_launch{};
+    bool neighbours = false;
+  };
+  [[nodiscard]] std::vector<Account> accounts(const wire::LeaseGrant& grant) const;
+  // Processes of the lease in which the guard spoke to the broker, by the node's numbers.
+  [[nodiscard]] std::set<std::int32_t> joined(LeaseId lease);
 
  private:
   guard::BrokerClient& broker();
   std::filesystem::path folder_;
   std::string program_;
   std::unique_ptr<guard::BrokerClient> broker_;
-  std::map<LeaseId, std::unique_ptr<guard::TenantRegions>> regions_;
+  struct Regions {
+    std::unique_ptr<guard::TenantRegions> mapped{};
+    guard::TenantLimits limits{};
+    std::uint64_t number = 0;
+  };
+  [[nodiscard]] std::string socket_of(LeaseId lease) const;
+  std::map<LeaseId, Regions> regions_;
+  std::uint64_t regions_made_ = 0;
+  bool replaced_ = false;
 };
 
 }  // namespace tranche::agent

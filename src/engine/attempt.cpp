@@ -80,7 +80,9 @@ Event outcome(const State& state, const Envelope& envelope, const Job& job, cons
   const auto again = [&](Duration wait) {
     return JobRequeued{job.id, verdict.reason, envelope.at + wait, verdict.message, job.owner};
   };
-  if (verdict.reason == EndReason::kSpendLimit) return ended(JobState::kFailed, verdict.reason);
+  // What it did, it would do again.
+  if (verdict.reason == EndReason::kSpendLimit || verdict.reason == EndReason::kWentAround)
+    return ended(JobState::kFailed, verdict.reason);
   if (goes_on(verdict.reason)) return again(Duration{});
   if (is_platform_fault(verdict.reason) && job.faults + 1 < kFaultsMax)
     return again(fault_pause(verdict.reason, job.faults));

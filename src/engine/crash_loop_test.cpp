@@ -125,5 +125,17 @@ TEST_CASE("crash loop: others are preempted for it once an attempt at most") {
   CHECK_FALSE(is_over(world.state.jobs.at(lent).state));
 }
 
+TEST_CASE("crash loop: a job that went around the guard is not tried again") {
+  Loop world;
+  world.node("a", 1);
+  Ask ask = gpus(1);
+  ask.retries = 2;
+  const JobId id = world.submit(world.ana, ask);
+  world.run_for_a_day(id, EndReason::kWentAround, 137);
+  CHECK(world.attempts == 1);
+  CHECK(world.state.jobs.at(id).state == JobState::kFailed);
+  CHECK(world.state.jobs.at(id).reason == EndReason::kWentAround);
+}
+
 }  // namespace
 }  // namespace tranche::engine

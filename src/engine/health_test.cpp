@@ -127,7 +127,7 @@ TEST_CASE("health: a fault touches the jobs of its device alone; they run again 
   CHECK_FALSE(world.state.leases.at(spared).revoked);
   const Device& draining = world.state.devices.at(device);
   CHECK(draining.reason.find("xid 48") != std::string::npos);
-  CHECK(draining.record.signals.back().table_version == "signals-1");
+  CHECK(draining.record.signals.back().table_version == "signals-2");
   REQUIRE(world.report(hit, LeaseState::kEnded, EndReason::kExited, 143));
   CHECK(world.of(device) == DeviceState::kResetting);
   const Job& job = world.state.jobs.at(before.job);

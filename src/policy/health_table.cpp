@@ -104,11 +104,19 @@ std::vector<HealthRow> common_rows() {
       row("telemetry", {kDeviceSilent}, A::kLost, J::kInterrupted, B::kUntilHeartbeat, "the agent is silent"),
       row("telemetry", {kDeviceBack}, A::kTestWhenIdle, J::kKept, B::kCharged, "the device answers again"),
       row("agent",
+          {kLeaseStuck},
+          A::kQuarantine,
+          J::kInterrupted,
+          B::kCredited,
+          "a job on it cannot be ended"),
+      row("agent",
           {kShareStuck},
           A::kDrainAndReset,
           J::kInterrupted,
           B::kCredited,
           "what was set up for a lease cannot be taken down"),
+      row("agent", {kWentAround}, A::kNote, J::kKept, B::kCharged, "a job went around the guard"),
+      row("agent", {kForeignProcess}, A::kNote, J::kKept, B::kCharged, "a process of no lease uses it"),
       row("test", {kTestFailed}, A::kQuarantine, J::kNotStarted, B::kNone, "a test found it unfit"),
       repeating(
           row("test", {kTestCannotRun}, A::kTestWhenIdle, J::kNotStarted, B::kNone, "a test could not run"),
@@ -126,7 +134,7 @@ HealthTable nvidia_table() {
   using J = JobFate;
   using B = FaultBill;
   HealthTable table{
-      .version = "signals-1", .family = "nvidia", .rows = common_rows(), .unknown = unknown_row()};
+      .version = "signals-2", .family = "nvidia", .rows = common_rows(), .unknown = unknown_row()};
   const auto add = [&](HealthRow one) { table.rows.push_back(std::move(one)); };
   // Where operators disagree (43, 92, 109) the stricter reading stands.
   add(row("xid",
@@ -223,7 +231,7 @@ void consider_xid(HealthDecision& decision, const wire::HealthSignal& signal, co
 const HealthTable& health_table(wire::GpuVendor vendor) {
   static const HealthTable nvidia = nvidia_table();
   static const HealthTable any{
-      .version = "signals-1", .family = "any", .rows = common_rows(), .unknown = unknown_row()};
+      .version = "signals-2", .family = "any", .rows = common_rows(), .unknown = unknown_row()};
   return vendor == wire::GpuVendor::kNvidia ? nvidia : any;
 }
 

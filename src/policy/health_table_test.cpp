@@ -45,7 +45,7 @@ TEST_CASE("each class of codes has its action, job verdict and bill") {
     CHECK(decision.jobs == row.jobs);
     CHECK(decision.bill == row.bill);
     CHECK(decision.known);
-    CHECK(decision.table_version == "signals-1");
+    CHECK(decision.table_version == "signals-2");
   }
 }
 

@@ -119,6 +119,9 @@ struct DeviceFacts {
   std::vector<ProfileFacts> profiles{};  // Empty: it cannot be partitioned.
   bool soft_capable = false;             // The guard covers its API.
   bool simulated = false;
+  std::string near_cpus{};  // "0-15,32-47": the processors closest to it; empty: unknown.
+  std::string
+      behind{};  // The PCI bridge that it shares with its nearest neighbours; empty: none, or unknown.
   bool operator==(const DeviceFacts&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(DeviceFacts,
@@ -135,7 +138,9 @@ BOOST_DESCRIBE_STRUCT(DeviceFacts,
                        mode,
                        profiles,
                        soft_capable,
-                       simulated))
+                       simulated,
+                       near_cpus,
+                       behind))
 
 struct RunningLease {
   LeaseId lease{};
@@ -207,12 +212,28 @@ struct DeviceSample {
   std::int32_t temperature_celsius = 0;
   std::int32_t sm_clock_megahertz = 0;
   std::uint64_t ecc_uncorrected = 0;
+  // Absent where the device or its driver does not measure it.
+  std::optional<std::uint64_t> ecc_corrected{};
+  std::optional<std::uint16_t> memory_busy_milli{};   // Of the time, memory was being read or written.
+  std::optional<std::uint16_t> sm_active_milli{};     // Of all multiprocessors, those with work.
+  std::optional<std::uint16_t> dram_active_milli{};   // Of the memory's throughput, what was used.
+  std::optional<std::uint64_t> energy_millijoules{};  // Since the driver was loaded.
   bool operator==(const DeviceSample&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(
-    DeviceSample,
-    (),
-    (uuid, busy_milli, vram_used, power_milliwatts, temperature_celsius, sm_clock_megahertz, ecc_uncorrected))
+BOOST_DESCRIBE_STRUCT(DeviceSample,
+                      (),
+                      (uuid,
+                       busy_milli,
+                       vram_used,
+                       power_milliwatts,
+                       temperature_celsius,
+                       sm_clock_megahertz,
+                       ecc_uncorrected,
+                       ecc_corrected,
+                       memory_busy_milli,
+                       sm_active_milli,
+                       dram_active_milli,
+                       energy_millijoules))
 
 // What the guard counts of one slice, since its lease began.
 struct SliceSample {

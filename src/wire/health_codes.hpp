@@ -30,6 +30,9 @@ constexpr std::int64_t kDeviceBack = 3;
 constexpr std::int64_t kLeaseStuck = 1;  // A job that cannot be ended.
 constexpr std::int64_t kShareStuck = 2;  // A partition, or a sharing daemon, that cannot be taken down.
 
+constexpr std::int64_t kWentAround = 3;      // A job used the device past its account, and was ended.
+constexpr std::int64_t kForeignProcess = 4;  // Something uses the device that belongs to no lease.
+
 // Source "test". The value is the level.
 constexpr std::int64_t kTestFailed = 1;
 constexpr std::int64_t kTestCannotRun = 2;

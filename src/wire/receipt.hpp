@@ -73,9 +73,10 @@ struct AcceptanceReceipt {
   Duration took{};
   std::string table_version{};  // Of the floors and signals that were applied.
   std::vector<TestOutcome> tests{};
+  LeaseId lease{};  // After which it was tested, for whoever comes next; empty: for another reason.
   bool operator==(const AcceptanceReceipt&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(AcceptanceReceipt, (), (device, level, verdict, at, took, table_version, tests))
+BOOST_DESCRIBE_STRUCT(AcceptanceReceipt, (), (device, level, verdict, at, took, table_version, tests, lease))
 
 struct LimitReceipt {
   LeaseId lease{};
@@ -103,6 +104,20 @@ BOOST_DESCRIBE_STRUCT(LimitReceipt,
                        vram_refusals,
                        throttled))
 
+// What a job used of one device: as it was counted, and as the device itself reports it.
+struct DeviceUse {
+  DeviceId device{};
+  Bytes vram_granted{};
+  Bytes vram_counted{};   // The most at once.
+  Bytes vram_reported{};  // The same, as the device says. Zero where it does not tell processes apart.
+  Duration time_counted{};
+  Duration time_reported{};
+  bool operator==(const DeviceUse&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(DeviceUse,
+                      (),
+                      (device, vram_granted, vram_counted, vram_reported, time_counted, time_reported))
+
 // What a job did on its node, as the node's kernel counted it: for its tenant and its auditor.
 struct BehaviourRecord {
   LeaseId lease{};
@@ -119,6 +134,13 @@ struct BehaviourRecord {
   std::uint32_t sessions = 0;  // Commands that people ran beside it.
   bool network = false;        // It could reach the node's network.
   std::vector<std::string> limits_hit{};
+  std::vector<std::string> peers{};  // "tcp 203.0.113.7:443": the first so many it spoke to.
+  std::uint64_t peers_more = 0;      // Not listed.
+  std::vector<std::string> files{};  // Outside of its own places: the first so many it opened.
+  std::uint64_t files_more = 0;      // Not listed.
+  bool files_watched = false;        // False: this node cannot tell, and an empty list says nothing.
+  std::vector<DeviceUse> devices{};
+  std::vector<std::string> findings{};  // Where its use of a device and its account differed.
   bool operator==(const BehaviourRecord&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(BehaviourRecord,
@@ -136,6 +158,13 @@ BOOST_DESCRIBE_STRUCT(BehaviourRecord,
                        output_dropped,
                        sessions,
                        network,
-                       limits_hit))
+                       limits_hit,
+                       peers,
+                       peers_more,
+                       files,
+                       files_more,
+                       files_watched,
+                       devices,
+                       findings))
 
 }  // namespace tranche::wire
