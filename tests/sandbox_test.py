@@ -198,7 +198,7 @@ def results(text, names):
     return found
 
 
-def run_probes(of=Own):
+def run_probes(of=Own, *more):
     global controls
     listener = socket.create_server(("127.0.0.1", 0))
     named = socket.socket(socket.AF_UNIX)
@@ -210,7 +210,7 @@ def run_probes(of=Own):
     names = list(PROBES)
     end = sandbox("true", of=of)  # Makes the folders that one of the probes looks for.
     check(f"a sandbox can be had: {of.__name__}", end.returncode == 0, end.stderr)
-    if os.geteuid() == 0 and of is Own:
+    if os.geteuid() == 0 and of is Own and not more:
         outside_names = [n for n in names if PROBES[n][1]]
         outside = subprocess.run([sys.executable, "-c", probe_program(outside_names)], env={**os.environ, **values},
                                  text=True, stdout=subprocess.PIPE, timeout=120, cwd=folder)
@@ -219,12 +219,29 @@ def run_probes(of=Own):
             controls += 1
             check(f"outside, the probe can succeed: {probe}", got.get(probe) == 77, got.get(probe))
     options = [word for key, value in values.items() for word in ("--env", f"{key}={value}")]
-    inside = sandbox("exec python3 - <<'PROBES'\n" + probe_program(names) + "\nPROBES", *options, of=of)
+    inside = sandbox("exec python3 - <<'PROBES'\n" + probe_program(names) + "\nPROBES", *options, *more, of=of)
     got = results(inside.stdout, names)
     check("every probe ran inside", len(got) == len(names), inside.stderr[-500:])
     for probe in names:
         # 78: refused. A negative code: the kernel ended the process that tried.
         check(f"refused inside ({of.__name__}): {probe}", got.get(probe) is not None and got[probe] != 77, got.get(probe))
+
+
+def run_in_what_another_left():
+    """What a job of the same tenant used before is taken over only if nothing of it can be seen."""
+    look = "readlink /proc/self/ns/net; ls /dev/shm /tmp /work | grep -c left"
+    end = sandbox(look, "--before", "readlink /proc/self/ns/net; touch /dev/shm/left /tmp/left /work/left")
+    first, second, left = end.stdout.split()
+    check("a network that nobody used goes to the tenant's next job", first == second, end.stdout)
+    check("nothing else does", left == "0", end.stdout)
+    spoil = "import socket; s = socket.create_server(('127.0.0.1', 29500)); c = socket.create_connection(s.getsockname()); " \
+            "a, _ = s.accept(); a.close(); c.close()"
+    end = sandbox("readlink /proc/self/ns/net; python3 -c \"import socket; socket.socket().bind(('127.0.0.1', 29500))\"",
+                  "--before", f"readlink /proc/self/ns/net; python3 -c \"{spoil}\"")
+    first, second = end.stdout.split()
+    check("one whose connections linger does not", first != second, end.stdout)
+    check("and the next job finds every port free", end.returncode == 0, end.stderr)
+    run_probes(Own, "--before", "true")
 
 
 def run_group_limits():
@@ -439,6 +456,8 @@ def two_tenants(private, try_it):
 
 
 run_probes()
+if os.geteuid() == 0:
+    run_in_what_another_left()
 run_group_limits()
 run_limits()
 if os.geteuid() == 0 and shutil.which("bwrap"):

@@ -265,6 +265,7 @@ void Agent::check_time() {
     jobs_.at(lease).folder.forget();
     jobs_.erase(lease);
   }
+  sessions_->try_again();
   tell_signals(now);
   watch_devices(now);
   if (welcomed_ && now >= beat_next_) beat();
@@ -278,6 +279,7 @@ int Agent::wait_milliseconds() const {
   const BootTime now = boot_time();
   BootTime next = now + nanoseconds(std::chrono::seconds(2));
   if (welcomed_) next = std::min({next, beat_next_, signals_next_});
+  if (sessions_->waits()) next = std::min(next, now + nanoseconds(std::chrono::milliseconds(5)));
   if (watches_devices()) next = std::min(next, watch_next_);
   if (const auto expiry = table_.next_expiry()) next = std::min(next, *expiry);
   for (const auto& [lease, job] : jobs_) {

@@ -138,7 +138,10 @@ void Agent::take_message(const wire::AgentFrame& frame) {
               .exit_code = 125,
               .message = options_.simulated ? "this node is simulated: nothing runs that could be entered"
                                             : "no such lease runs on this node"});
-        sessions_->open(m, job->folder.path().string(), notes_.get());
+        constexpr auto kPatience = std::chrono::milliseconds(500);
+        const bool over = is_over(phase_of(job->folder.page()));
+        sessions_->open(
+            m, job->folder.path().string(), notes_.get(), over ? 0 : boot_time() + nanoseconds(kPatience));
       });
     case AgentMessageKind::kVolumeOrder:
       return opened(static_cast<wire::VolumeOrder*>(nullptr), [&](const auto& m) { take_volume_order(m); });

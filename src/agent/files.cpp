@@ -109,6 +109,12 @@ void write_whole(const std::filesystem::path& path, std::string_view content, un
   if (::rename(fresh.c_str(), path.c_str()) != 0) fail("cannot replace", path);
 }
 
+void put_file(const std::filesystem::path& path, std::string_view content, unsigned mode) {
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+  if (!file.open()) fail("cannot create", path);
+  write_all(file.get(), content, path);
+}
+
 void make_folder(const std::filesystem::path& path, unsigned mode) {
   if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST) fail("cannot create", path);
 }

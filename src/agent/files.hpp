@@ -17,6 +17,8 @@ void write_whole(const std::filesystem::path& path,
                  std::string_view content,
                  unsigned mode,
                  bool sync = false);
+// A new file, written in place: whole only when the caller says so somewhere.
+void put_file(const std::filesystem::path& path, std::string_view content, unsigned mode);
 void make_folder(const std::filesystem::path& path, unsigned mode);
 [[nodiscard]] Descriptor open_folder(const std::filesystem::path& path);
 // A sealed-off place for bytes that only descriptors reach.

@@ -51,6 +51,7 @@ Result<void, std::string> apply_image(SandboxPlan& plan,
                                       const SandboxHome& home) {
   const fs::path root(image.rootfs);
   plan.rootfs = image.rootfs;
+  plan.binds_shared = 0;
   if (fs::is_directory(root / "etc")) {
     for (const Bind& ours : home.binds()) std::erase(plan.binds, ours);
     const bool guarded = std::any_of(

@@ -189,7 +189,9 @@ Result<SandboxPlan, PlanRefusal> plan_job(const wire::LeaseGrant& grant,
       plan.gang.members.push_back({host_of(grant.peers[rank]), gang_port(grant.members[rank].value)});
     plan.devices.emplace_back(kTunnelDevice);
   }
+  plan.tenant = grant.tenant;
   plan.binds = home.binds();
+  plan.binds_shared = static_cast<std::uint32_t>(plan.binds.size());
   if (!devices.empty()) {
     const bool cuda = std::any_of(devices.begin(), devices.end(), [](const GrantedDevice& device) {
       return device.vendor == wire::GpuVendor::kNvidia;

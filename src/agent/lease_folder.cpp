@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/lease_folder.hpp"
 
+#include <cstddef>
 #include <cstring>
 #include <stdexcept>
 #include <unistd.h>
@@ -20,19 +21,36 @@ LeaseFolder LeaseFolder::create(const std::filesystem::path& leases,
     if (uid != 0 && ::chown((folder.path_ / name).c_str(), uid, uid) != 0)
       throw std::runtime_error("cannot give scratch to the job's user: " + std::string(std::strerror(errno)));
   }
-  folder.page_ = std::make_unique<MappedLeasePage>(folder.path_ / "page");
   folder.grant = grant;
   folder.grant.spec.secrets = {};
   folder.grant.volume_key.clear();
   folder.grant.gang_key.clear();
-  std::string bytes;
+  // One file for both: making files is most of what a lease costs a disk.
+  std::string bytes(kLeasePageBytes, '\0');
   wire::encode(bytes, folder.grant);
-  write_whole(folder.path_ / "grant", bytes, 0600);  // Last: a folder with a grant is whole.
+  put_file(folder.path_ / "page", bytes, 0600);
+  folder.page_ = std::make_unique<MappedLeasePage>(folder.path_ / "page");
+  folder.page().grant_bytes.store(bytes.size() - kLeasePageBytes, std::memory_order_release);
   return folder;
 }
 
+namespace {
+
+// Behind the page; agents before 0.2 had it in a file of its own.
+std::optional<std::string> grant_in(const std::filesystem::path& path) {
+  if (auto alone = read_whole(path / "grant")) return alone;
+  const std::optional<std::string> file = read_whole(path / "page");
+  if (!file || file->size() < kLeasePageBytes) return std::nullopt;
+  std::uint64_t bytes = 0;
+  std::memcpy(&bytes, file->data() + offsetof(LeasePage, grant_bytes), sizeof bytes);
+  if (bytes == 0 || bytes > file->size() - kLeasePageBytes) return std::nullopt;
+  return file->substr(kLeasePageBytes, bytes);
+}
+
+}  // namespace
+
 std::optional<LeaseFolder> LeaseFolder::open(const std::filesystem::path& path) {
-  const std::optional<std::string> bytes = read_whole(path / "grant");
+  const std::optional<std::string> bytes = grant_in(path);
   if (!bytes) return std::nullopt;
   auto grant = wire::decode<wire::LeaseGrant>(*bytes);
   if (!grant) return std::nullopt;

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "agent/cgroup_files.hpp"
 #include "agent/files.hpp"
@@ -17,15 +18,19 @@ namespace tranche::agent {
 MappedLeasePage::MappedLeasePage(const std::filesystem::path& file) {
   const Descriptor descriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   void* memory = MAP_FAILED;
-  if (descriptor.open() && ::ftruncate(descriptor.get(), 4096) == 0)
-    memory = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
+  struct stat info{};
+  const bool there = descriptor.open() && ::fstat(descriptor.get(), &info) == 0 &&
+                     (info.st_size >= static_cast<off_t>(kLeasePageBytes) ||
+                      ::ftruncate(descriptor.get(), kLeasePageBytes) == 0);
+  if (there)
+    memory = ::mmap(nullptr, kLeasePageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
   if (memory == MAP_FAILED)
     throw std::runtime_error("cannot map " + file.string() + ": " + std::strerror(errno));
   page_ = static_cast<LeasePage*>(memory);
 }
 
 MappedLeasePage::~MappedLeasePage() {
-  ::munmap(page_, 4096);
+  ::munmap(page_, kLeasePageBytes);
 }
 
 std::uint64_t process_start(int pid) {

@@ -66,8 +66,11 @@ struct LeasePage {
   Word64 network_bytes;  // In and out.
   // By the agent.
   Word64 metered_network;
+  Word64
+      grant_bytes;  // Of the grant, behind the page in the same file. Written last: then the lease is whole.
 };
-static_assert(sizeof(LeasePage) <= 4096);
+inline constexpr std::size_t kLeasePageBytes = 4096;
+static_assert(sizeof(LeasePage) <= kLeasePageBytes);
 
 inline JobPhase phase_of(const LeasePage& page) {
   return static_cast<JobPhase>(page.phase.load(std::memory_order_acquire));

@@ -33,14 +33,6 @@ void put(int folder, const char* name, const std::string& value) {
     fail(std::string("cannot write ") + name);
 }
 
-void raise_loopback() {
-  const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq wish{};
-  std::snprintf(wish.ifr_name, sizeof wish.ifr_name, "lo");
-  wish.ifr_flags = IFF_UP | IFF_RUNNING;
-  if (!socket.open() || ::ioctl(socket.get(), SIOCSIFFLAGS, &wish) != 0) fail("cannot raise the loopback");
-}
-
 // One user of the node, one inside, and none that could be made of it.
 void enter_user_namespace(std::uint32_t uid, int settings) {
   if (::setgroups(0, nullptr) != 0 || ::setresgid(uid, uid, uid) != 0 || ::setresuid(uid, uid, uid) != 0)
@@ -74,13 +66,33 @@ void wait_for_network(int go) {
   if (got != 1) ::_exit(125);  // The supervisor says why.
 }
 
+// Numbers are given out in order here: the next one tells how many came before.
+void tell_processes(int info) {
+  const int next = ::vfork();
+  if (next == 0) ::_exit(0);
+  char text[16];
+  const int length = std::snprintf(text, sizeof text, "%d", next - 1);
+  if (next > 0 && ::write(info, text, static_cast<std::size_t>(length)) != length) ::_exit(125);
+}
+
 // The first process of a namespace buries the others, and with it they all end.
-[[noreturn]] void bury_until(int command) {
+[[noreturn]] void bury_until(int command, int info) {
   for (int status = 0;;) {
     const int pid = ::waitpid(-1, &status, 0);
     if (pid < 0 && errno != EINTR) ::_exit(125);
-    if (pid == command) ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    if (pid != command) continue;
+    tell_processes(info);
+    ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
   }
+}
+
+// Beside what all jobs of the node share, and first of all while the node's own tree is in sight.
+int enter_root(const SandboxLaunch& launch) {
+  if (launch.prepared.mounts < 0) return enter_sandbox_root(launch.plan, launch.binds);
+  const Descriptor prepared(launch.prepared.mounts);
+  return enter_prepared_root(
+      prepared.get(),
+      {launch.binds.begin() + static_cast<std::ptrdiff_t>(launch.plan.binds_shared), launch.binds.end()});
 }
 
 void set_up(const SandboxLaunch& launch) {
@@ -88,8 +100,13 @@ void set_up(const SandboxLaunch& launch) {
   if (::unshare(CLONE_NEWCGROUP) != 0 && errno != EINVAL) fail("cannot hide control groups");
   constexpr std::string_view kHost = "job";
   if (::sethostname(kHost.data(), kHost.size()) != 0) fail("cannot set the host's name");
-  if (launch.plan.network != NetworkKind::kNode) raise_loopback();
-  const Descriptor settings(enter_sandbox_root(launch.plan, launch.binds));
+  if (launch.prepared.network >= 0) {
+    const Descriptor prepared(launch.prepared.network);
+    if (::setns(prepared.get(), CLONE_NEWNET) != 0) fail("cannot enter the network made for it");
+  } else if (launch.plan.network != NetworkKind::kNode && !raise_loopback()) {
+    fail("cannot raise the loopback");
+  }
+  const Descriptor settings(enter_root(launch));
   limit_resources(launch.plan);
   enter_user_namespace(launch.plan.uid, settings.get());
   if (!drop_capabilities()) fail("cannot give up capabilities");
@@ -117,7 +134,6 @@ void set_up(const SandboxLaunch& launch) {
   wait_for_network(launch.descriptors.go);
   const char stands = 1;
   if (::write(info, &stands, 1) != 1) ::_exit(125);
-  ::close(info);
   const int pid = ::vfork();  // Nothing is copied: the parent waits until the command has replaced us.
   if (pid == 0) {
     ::execve(argv[0], argv.data(), envp.data());
@@ -126,14 +142,23 @@ void set_up(const SandboxLaunch& launch) {
   }
   if (pid < 0) ::_exit(125);
   for (int descriptor = 0; descriptor <= kReadyDescriptor; ++descriptor) ::close(descriptor);
-  bury_until(pid);
+  bury_until(pid, info);
 }
 
 }  // namespace
 
+bool raise_loopback() {
+  const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq wish{};
+  std::snprintf(wish.ifr_name, sizeof wish.ifr_name, "lo");
+  wish.ifr_flags = IFF_UP | IFF_RUNNING;
+  return socket.open() && ::ioctl(socket.get(), SIOCSIFFLAGS, &wish) == 0;
+}
+
 int launch_sandbox(const SandboxLaunch& launch) {
-  unsigned long flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | SIGCHLD;
-  if (launch.plan.network != NetworkKind::kNode) flags |= CLONE_NEWNET;
+  unsigned long flags = CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | SIGCHLD;
+  if (launch.prepared.mounts < 0) flags |= CLONE_NEWNS;
+  if (launch.prepared.network < 0 && launch.plan.network != NetworkKind::kNode) flags |= CLONE_NEWNET;
   const int pid = static_cast<int>(::syscall(SYS_clone, flags, nullptr, nullptr, nullptr, nullptr));
   if (pid != 0) return pid;
   unblock_signals();
@@ -151,7 +176,8 @@ int launch_sandbox(const SandboxLaunch& launch) {
     ::dup2(null.get(), 0);
   }
   std::vector<int> kept{kReadyDescriptor, ends.info};
-  if (ends.go >= 0) kept.push_back(ends.go);
+  for (const int other : {ends.go, launch.prepared.mounts, launch.prepared.network})
+    if (other >= 0) kept.push_back(other);
   close_others(kept);
   for (std::size_t i = 1; i < kept.size(); ++i) ::fcntl(kept[i], F_SETFD, FD_CLOEXEC);
   SandboxLaunch mine = launch;

@@ -78,6 +78,8 @@ struct SandboxPlan {
   Duration checkpoint_grace{};
   std::vector<VolumeWatch> volumes{};
   GangPlace gang{};
+  PartyId tenant{};
+  std::uint32_t binds_shared = 0;  // So many of the first are the same for every job of the node.
   bool operator==(const SandboxPlan&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(SandboxPlan,
@@ -105,6 +107,8 @@ BOOST_DESCRIBE_STRUCT(SandboxPlan,
                        checkpoint_signal,
                        checkpoint_grace,
                        volumes,
-                       gang))
+                       gang,
+                       tenant,
+                       binds_shared))
 
 }  // namespace tranche::agent

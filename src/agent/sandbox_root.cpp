@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/sandbox_root.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <linux/openat2.h>
+#include <sched.h>
 #include <stdexcept>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/descriptor.hpp"
@@ -21,11 +26,16 @@ namespace tranche::agent {
 namespace {
 
 constexpr const char* kPlace = "/tmp";  // Of the new root, until it is the root. Covered in our view alone.
+// Places that jobs fill with what is their own, and files in what they share that may be covered.
+constexpr std::array kPrepared = {
+    "/proc", "/dev/pts", "/dev/shm", "/work", "/tmp", "/checkpoint", "/run/tranche"};
+constexpr std::array kInShared = {"/run/tranche/guard.sock", "/etc/ld.so.preload", "/etc/resolv.conf"};
 constexpr const char* kSharedMemory = "mode=1777,size=1073741824";
 
 void set_flags(int mount, std::uint64_t flags, unsigned depth) {
   mount_attr wanted{};
   wanted.attr_set = flags;
+  wanted.propagation = MS_SLAVE;  // Nothing done below it is seen by the node.
   if (::mount_setattr(mount, "", AT_EMPTY_PATH | depth, &wanted, sizeof wanted) != 0)
     fail("cannot restrict a mount");
 }
@@ -43,31 +53,57 @@ Descriptor copy_of(const Bind& bind) {
   return copy;
 }
 
+std::vector<Descriptor> copies_of(const std::vector<Bind>& binds) {
+  std::vector<Descriptor> copies;
+  for (const Bind& bind : binds) copies.push_back(copy_of(bind));
+  return copies;
+}
+
 class Root {
  public:
-  Root(const SandboxPlan& plan, const std::vector<Bind>& binds) : uid_(plan.uid) {
-    if (::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) != 0) fail("cannot keep mounts to itself");
-    SystemView view = system_view(plan.rootfs);
-    for (const char* name : {"null", "zero", "full", "random", "urandom", "tty"})
-      view.binds.push_back({std::string("/dev/") + name, std::string("/dev/") + name, BindKind::kDevice});
-    view.binds.insert(view.binds.end(), binds.begin(), binds.end());
-    std::vector<Descriptor> copies;  // Before the new root covers a place where some of them may be.
-    for (const Bind& bind : view.binds) copies.push_back(copy_of(bind));
+  // An empty one, over a place of this mount namespace.
+  explicit Root(std::uint32_t uid) : place_(kPlace), uid_(uid) {
     if (::mount("tmpfs", kPlace, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m") != 0)
       fail("cannot make a root");
-    root_.reset(::open(kPlace, O_PATH | O_DIRECTORY | O_CLOEXEC));
+    open();
+  }
+  // The one that this process has.
+  Root() { open(); }
+
+  void add_links(const SystemView& view) {
     for (const auto& [place, target] : view.links)
       if (::symlinkat(target.c_str(), root_.get(), place.c_str() + 1) != 0) fail("cannot link " + place);
-    make_devices();
+    const Descriptor dev = made_folder("/dev");
+    constexpr std::array<std::array<const char*, 2>, 6> kLinks = {{{"/proc/self/fd", "fd"},
+                                                                   {"/proc/self/fd/0", "stdin"},
+                                                                   {"/proc/self/fd/1", "stdout"},
+                                                                   {"/proc/self/fd/2", "stderr"},
+                                                                   {"/proc/kcore", "core"},
+                                                                   {"pts/ptmx", "ptmx"}}};
+    for (const auto& [target, name] : kLinks)
+      if (::symlinkat(target, dev.get(), name) != 0) fail("cannot make a link of /dev");
+  }
+
+  void add_binds(const std::vector<Descriptor>& copies, const std::vector<Bind>& binds) {
+    for (std::size_t i = 0; i < copies.size(); ++i) attach(copies[i].get(), binds[i].target);
+  }
+
+  void add_places(const std::vector<const char*>& places) {
+    for (const char* place : places) made_folder(place);
+  }
+
+  // What no two jobs may share: terminals, shared memory, processes.
+  void add_own_mounts() {
+    mount_new("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620");
+    mount_new("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, kSharedMemory);
     mount_new("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr);
-    for (std::size_t i = 0; i < copies.size(); ++i) attach(copies[i].get(), view.binds[i].target);
   }
 
   // The kernel's settings and buttons are for reading; the job's user could not write most of them anyway.
   Descriptor close_proc() {
     Descriptor settings(at("/proc/sys", O_PATH | O_DIRECTORY));
     for (const char* place : {"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"}) {
-      const std::string source = kPlace + std::string(place);
+      const std::string source = place_ + place;
       if (::access(source.c_str(), F_OK) != 0) continue;
       attach(copy_of({source, place, BindKind::kReadOnly}).get(), place);
     }
@@ -83,6 +119,11 @@ class Root {
   }
 
  private:
+  void open() {
+    root_.reset(::open((place_ + "/").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!root_.open()) fail("cannot open the root");
+  }
+
   // Links lead where the job would see them lead, never into the node's tree.
   [[nodiscard]] int at(const std::string& inside, int flags) const {
     open_how how{};
@@ -127,35 +168,94 @@ class Root {
   void mount_new(
       const char* source, const char* inside, const char* kind, unsigned long flags, const char* more) {
     const Descriptor made = made_folder(inside);
-    if (::mount(source, (kPlace + std::string(inside)).c_str(), kind, flags, more) != 0)
+    if (::mount(source, (place_ + inside).c_str(), kind, flags, more) != 0)
       fail(std::string("cannot mount ") + inside);
   }
 
-  void make_devices() {
-    const Descriptor dev = made_folder("/dev");
-    constexpr std::array<std::array<const char*, 2>, 6> kLinks = {{{"/proc/self/fd", "fd"},
-                                                                   {"/proc/self/fd/0", "stdin"},
-                                                                   {"/proc/self/fd/1", "stdout"},
-                                                                   {"/proc/self/fd/2", "stderr"},
-                                                                   {"/proc/kcore", "core"},
-                                                                   {"pts/ptmx", "ptmx"}}};
-    for (const auto& [target, name] : kLinks)
-      if (::symlinkat(target, dev.get(), name) != 0) fail("cannot make a link of /dev");
-    mount_new("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620");
-    mount_new("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, kSharedMemory);
-  }
-
-  std::uint32_t uid_;
+  std::string place_;  // Of the root, as paths of this process lead there.
+  std::uint32_t uid_ = 0;
   Descriptor root_;
 };
+
+void keep_mounts_to_itself() {
+  if (::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) != 0) fail("cannot keep mounts to itself");
+}
+
+SystemView whole_view(const std::string& rootfs) {
+  SystemView view = system_view(rootfs);
+  for (const char* name : {"null", "zero", "full", "random", "urandom", "tty"})
+    view.binds.push_back({std::string("/dev/") + name, std::string("/dev/") + name, BindKind::kDevice});
+  return view;
+}
 
 }  // namespace
 
 int enter_sandbox_root(const SandboxPlan& plan, const std::vector<Bind>& binds) {
-  Root root(plan, binds);
+  keep_mounts_to_itself();
+  SystemView view = whole_view(plan.rootfs);
+  view.binds.insert(view.binds.end(), binds.begin(), binds.end());
+  const std::vector<Descriptor> copies =
+      copies_of(view.binds);  // Before the root covers what they may be in.
+  Root root(plan.uid);
+  root.add_links(view);
+  root.add_own_mounts();
+  root.add_binds(copies, view.binds);
   Descriptor settings = root.close_proc();
   root.become();
   return settings.release();
+}
+
+int prepare_sandbox_root(const std::vector<Bind>& shared) {
+  int told[2] = {-1, -1};
+  if (::pipe2(told, O_CLOEXEC) != 0) return -1;
+  const Descriptor hears(told[0]);
+  Descriptor tells(told[1]);
+  const int child = ::fork();
+  if (child == 0) {
+    try {
+      ::umask(022);  // Whoever the job's user is, it walks through all of it.
+      if (::unshare(CLONE_NEWNS) != 0) fail("cannot make a mount namespace");
+      keep_mounts_to_itself();
+      SystemView view = whole_view({});
+      view.binds.insert(view.binds.end(), shared.begin(), shared.end());
+      const std::vector<Descriptor> copies = copies_of(view.binds);
+      Root root(0);
+      root.add_links(view);
+      root.add_places({kPrepared.begin(), kPrepared.end()});
+      root.add_binds(copies, view.binds);
+      root.become();
+      if (::write(tells.get(), "1", 1) == 1) ::pause();  // Until the other has the namespace.
+    } catch (const std::exception& error) { std::fprintf(stderr, "tranche: %s\n", error.what()); }
+    ::_exit(1);
+  }
+  tells.reset();
+  char byte = 0;
+  int made = -1;
+  if (child > 0 && ::read(hears.get(), &byte, 1) == 1)
+    made = ::open(("/proc/" + std::to_string(child) + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC);
+  if (child > 0) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+  return made;
+}
+
+bool fits_prepared_root(const std::vector<Bind>& own) {
+  return std::all_of(own.begin(), own.end(), [](const Bind& bind) {
+    const auto is = [&](const char* place) { return bind.target == place; };
+    return std::any_of(kPrepared.begin(), kPrepared.end(), is) ||
+           std::any_of(kInShared.begin(), kInShared.end(), is);
+  });
+}
+
+int enter_prepared_root(int prepared, const std::vector<Bind>& own) {
+  const std::vector<Descriptor> copies = copies_of(own);  // While the node's own tree is in sight.
+  if (::setns(prepared, CLONE_NEWNS) != 0 || ::unshare(CLONE_NEWNS) != 0)
+    fail("cannot copy what was prepared");
+  Root root;
+  root.add_own_mounts();
+  root.add_binds(copies, own);
+  return root.close_proc().release();
 }
 
 }  // namespace tranche::agent

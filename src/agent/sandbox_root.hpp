@@ -13,4 +13,14 @@ namespace tranche::agent {
 // caller. Throws std::runtime_error.
 [[nodiscard]] int enter_sandbox_root(const SandboxPlan& plan, const std::vector<Bind>& binds);
 
+// Most of it is the same for every job on the node's own system. That part can be put together ahead, in a
+// mount namespace that nobody is in: a job gets a copy of it, and adds what is its own.
+// Negative when the kernel refuses. Only in a process of one thread.
+[[nodiscard]] int prepare_sandbox_root(const std::vector<Bind>& shared);
+// Whether all of these have a place in what was prepared.
+[[nodiscard]] bool fits_prepared_root(const std::vector<Bind>& own);
+// As enter_sandbox_root, in a process that is still in the node's mount namespace. `own`: beside what is
+// shared.
+[[nodiscard]] int enter_prepared_root(int prepared, const std::vector<Bind>& own);
+
 }  // namespace tranche::agent

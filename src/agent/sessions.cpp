@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <utility>
 
 #include "agent/files.hpp"
 
@@ -29,7 +30,7 @@ void unblock(const Descriptor& descriptor) {
 
 }  // namespace
 
-void Sessions::open(const wire::SessionOpen& wish, const std::string& folder, int from) {
+void Sessions::open(const wire::SessionOpen& wish, const std::string& folder, int from, BootTime patience) {
   Session session{.lease = wish.lease, .terminal = wish.terminal};
   Descriptor in, out, err;
   bool ready = false;
@@ -51,15 +52,38 @@ void Sessions::open(const wire::SessionOpen& wish, const std::string& folder, in
   unblock(session.output);
   std::string words;
   for (const std::string& word : wish.command) words.append(word).push_back('\0');
-  const Descriptor command = memory_file("command", words);
-  const std::array<int, 4> descriptors{command.get(), in.get(), out.get(), err.get()};
-  const ShimOrder order{
-      .kind = OrderKind::kSession, .session = wish.session, .terminal = wish.terminal ? 1U : 0U};
-  if (!ready || !send_datagram(from, folder, kShimSocket, &order, sizeof order, descriptors.data(), 4)) {
-    return out_.end(
-        {.session = wish.session, .exit_code = 125, .message = "the job is not running on this node"});
-  }
+  if (!ready) return refuse(wish.session);
+  Early early{
+      .order = {.kind = OrderKind::kSession, .session = wish.session, .terminal = wish.terminal ? 1U : 0U},
+      .folder = folder,
+      .from = from,
+      .patience = patience};
+  early.ends[0] = memory_file("command", words);
+  early.ends[1] = std::move(in);
+  early.ends[2] = std::move(out);
+  early.ends[3] = std::move(err);
   sessions_[wish.session] = std::move(session);
+  ask(std::move(early));
+}
+
+void Sessions::ask(Early early) {
+  const std::array<int, 4> descriptors{
+      early.ends[0].get(), early.ends[1].get(), early.ends[2].get(), early.ends[3].get()};
+  if (send_datagram(
+          early.from, early.folder, kShimSocket, &early.order, sizeof early.order, descriptors.data(), 4))
+    return;
+  if (boot_time() < early.patience) return early_.push_back(std::move(early));
+  sessions_.erase(early.order.session);
+  refuse(early.order.session);
+}
+
+void Sessions::try_again() {
+  for (Early& one : std::exchange(early_, {}))
+    if (sessions_.contains(one.order.session)) ask(std::move(one));
+}
+
+void Sessions::refuse(std::uint64_t session) {
+  out_.end({.session = session, .exit_code = 125, .message = "the job is not running on this node"});
 }
 
 void Sessions::input(const wire::SessionData& data) {

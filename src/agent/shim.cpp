@@ -15,18 +15,21 @@ namespace {
 
 using wire::EndReason;
 
+constexpr Duration kSilentFirst = std::chrono::milliseconds(20);
+
 std::uint64_t wall_microseconds() {
   return static_cast<std::uint64_t>(wall_time().time_since_epoch().count());
 }
 
 }  // namespace
 
-Supervisor::Supervisor(const ShimWorld& world, SandboxPlan plan)
+Supervisor::Supervisor(const ShimWorld& world, SandboxPlan plan, PreparedNamespaces prepared)
     : world_(world),
       plan_(std::move(plan)),
+      prepared_(prepared),
       page_(plan_.folder + "/page"),
       group_(text(plan_.lease)),
-      orders_(bind_datagrams(plan_.folder, kShimSocket)),
+      orders_(open_datagrams()),
       stdout_(plan_.folder + "/stdout", plan_.log_bytes, *page_, 0),
       stderr_(plan_.folder + "/stderr", plan_.log_bytes, *page_, 1),
       platform_(plan_.folder + "/platform", plan_.log_bytes, *page_, 2) {
@@ -40,7 +43,7 @@ Supervisor::Supervisor(const ShimWorld& world, SandboxPlan plan)
   page_->supervisor = static_cast<std::uint64_t>(::getpid());
 }
 
-void Supervisor::run() {
+bool Supervisor::run() {
   CgroupLimits limits{.cpu_milli = plan_.cpu_milli,
                       .memory_bytes = plan_.memory_bytes,
                       .processes = plan_.processes,
@@ -48,6 +51,7 @@ void Supervisor::run() {
   began_ = boot_time();
   watch_volumes();
   disk_next_ = began_ + nanoseconds(world_.disk_watch_every);
+  listen_at_ = began_ + nanoseconds(kSilentFirst);
   std::string problem;
   if (!world_.cgroups->create(group_, limits, problem)) {
     reason_ = EndReason::kPlatformFault;
@@ -61,7 +65,7 @@ void Supervisor::run() {
     setup_failed = status != 0;
   }
   if (!setup_failed && reason_ == EndReason::kNone) status = run_step(plan_.run, JobPhase::kRunning);
-  clean_up(status, setup_failed);
+  return clean_up(status, setup_failed);
 }
 
 int Supervisor::run_step(const std::string& text, JobPhase phase) {
@@ -84,6 +88,8 @@ int Supervisor::run_step(const std::string& text, JobPhase phase) {
   stdout_.take(SIZE_MAX);
   stderr_.take(SIZE_MAX);
   take_info();
+  if (launched_by_root() && info_text_.size() > 1)
+    page_->highest_process = std::strtoull(info_text_.c_str() + 1, nullptr, 10);
   ring_for_output();
   if (page_->init.load() == 0 && reason_ == EndReason::kNone) {
     reason_ = EndReason::kPlatformFault;
@@ -103,7 +109,6 @@ void Supervisor::serve(bool& ended, int& status) {
   if (sources[4].revents != 0) take_info();
   if (sources[5].revents != 0) {  // Its only writer closed it: the job's shell is at work.
     ready_.reset();
-    watch_processes();
     if (step_phase_ == JobPhase::kRunning && page_->init.load() != 0 && killed_at_ == 0) {
       page_->running_since = wall_microseconds();
       set_phase(paused_ ? JobPhase::kPaused : kill_at_ != 0 ? JobPhase::kStopping : JobPhase::kRunning);
@@ -115,9 +120,9 @@ void Supervisor::serve(bool& ended, int& status) {
 }
 
 void Supervisor::take_output() {
-  constexpr std::size_t kTurn = 1024 * 1024;  // Then the clocks get a look, however fast the job writes.
-  constexpr std::uint32_t kFirstOutputs = 16;
-  if (outputs_seen_++ < kFirstOutputs) watch_processes();  // Short jobs end before the first look is due.
+  constexpr std::size_t kTurn = 1024 * 1024;   // Then the clocks get a look, however fast the job writes.
+  constexpr std::uint32_t kFirstOutputs = 16;  // Short jobs end before the first look is due.
+  if (!launched_by_root() && outputs_seen_++ < kFirstOutputs) watch_processes();
   stdout_.take(kTurn);
   stderr_.take(kTurn);
   ring_for_output();
@@ -178,8 +183,16 @@ void Supervisor::follow(const ShimOrder& order, std::array<int, 4>& descriptors)
   }
 }
 
+// Only now has it a name at which orders reach it: most short jobs end without one. The agent asks again.
+void Supervisor::listen(BootTime now) {
+  if (listen_at_ == 0 || now < listen_at_) return;
+  listen_at_ = 0;
+  name_datagrams(orders_, plan_.folder, kShimSocket);
+}
+
 void Supervisor::check_clocks() {
   const BootTime now = boot_time();
+  listen(now);
   const BootTime expires = page_->expires_at.load(std::memory_order_acquire);
   if (expires != 0 && now >= expires)
     kill_job(EndReason::kLeaseExpired, "nobody renewed the lease: the job was ended");
@@ -211,6 +224,7 @@ int Supervisor::wait_milliseconds() const {
   };
   // A renewal moves the expiry without a word: look again at the time it had.
   if (killed_at_ == 0) {
+    consider(listen_at_);
     consider(page_->expires_at.load(std::memory_order_acquire));
     consider(kill_at_);
     consider(disk_next_);

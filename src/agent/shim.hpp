@@ -32,8 +32,9 @@ struct ShimWorld {
 
 class Supervisor {
  public:
-  Supervisor(const ShimWorld& world, SandboxPlan plan);
-  void run();  // Until the job's end is written down.
+  Supervisor(const ShimWorld& world, SandboxPlan plan, PreparedNamespaces prepared = {});
+  // Until the job's end is written down. False: something of the job may be left.
+  bool run();
 
  private:
   struct Session {
@@ -49,6 +50,7 @@ class Supervisor {
   [[nodiscard]] bool launched_by_root() const { return plan_.uid != 0; }
   void serve(bool& ended, int& status);
   void take_signals(bool& ended, int& status);
+  void listen(BootTime now);
   void take_orders();
   void take_output();
   void take_info();
@@ -65,7 +67,7 @@ class Supervisor {
   bool signal_all(int signal);  // Whether there was anybody to hear it.
   void pause(bool paused);
   bool end_leftovers();
-  void clean_up(int status, bool setup_failed);
+  bool clean_up(int status, bool setup_failed);
   void set_phase(JobPhase phase);
   void tell(const ShimNote& note);
   void ring_for_output();
@@ -73,6 +75,7 @@ class Supervisor {
 
   const ShimWorld& world_;
   SandboxPlan plan_;
+  PreparedNamespaces prepared_;
   MappedLeasePage page_;
   std::string group_;
   Descriptor orders_;
@@ -89,6 +92,7 @@ class Supervisor {
   BootTime kill_at_ = 0;              // End of a grace.
   BootTime killed_at_ = 0;            // SIGKILL was sent.
   BootTime disk_next_ = 0;
+  BootTime listen_at_ = 0;  // Zero: it listens.
   wire::EndReason reason_ = wire::EndReason::kNone;
   bool warned_ = false;
   bool paused_ = false;

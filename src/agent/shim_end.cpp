@@ -100,14 +100,14 @@ bool Supervisor::end_leftovers() {
   return true;
 }
 
-void Supervisor::clean_up(int status, bool setup_failed) {
+bool Supervisor::clean_up(int status, bool setup_failed) {
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   const bool out_of_memory = world_.cgroups->memory_kills(group_) > 0;
   note_behaviour();
   if (!end_leftovers()) {
     say("processes of the job are left that cannot be ended");
     set_phase(JobPhase::kStuck);
-    return;
+    return false;
   }
   set_phase(JobPhase::kCleaning);
   world_.cgroups->remove(group_);
@@ -129,6 +129,7 @@ void Supervisor::clean_up(int status, bool setup_failed) {
       say((stream == 0 ? "stdout" : "stderr") + std::string(" was cut at its quota: ") +
           std::to_string(dropped) + " bytes are missing");
   set_phase(JobPhase::kEnded);
+  return true;
 }
 
 void Supervisor::set_phase(JobPhase phase) {

@@ -26,13 +26,20 @@ struct Address {
 
 }  // namespace
 
-Descriptor bind_datagrams(const std::string& folder, const char* name) {
+Descriptor open_datagrams() {
+  return Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+bool name_datagrams(const Descriptor& socket, const std::string& folder, const char* name) {
   const Address address(folder, name);
-  Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   ::unlink(address.name.sun_path);
-  if (!address.folder.open() ||
-      ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.name), sizeof address.name) != 0)
-    socket.reset();
+  return address.folder.open() &&
+         ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.name), sizeof address.name) == 0;
+}
+
+Descriptor bind_datagrams(const std::string& folder, const char* name) {
+  Descriptor socket = open_datagrams();
+  if (!name_datagrams(socket, folder, name)) socket.reset();
   return socket;
 }
 

@@ -41,7 +41,10 @@ struct ShimNote {  // To the agent.
   std::uint64_t session = 0;
 };
 
-// A datagram socket bound at folder/name; paths of any length. Invalid when it cannot be.
+// A datagram socket that can send, and one that also hears what is sent to folder/name; paths of any length.
+[[nodiscard]] Descriptor open_datagrams();
+bool name_datagrams(const Descriptor& socket, const std::string& folder, const char* name);
+// Both. Invalid when it cannot be.
 [[nodiscard]] Descriptor bind_datagrams(const std::string& folder, const char* name);
 // Sends without waiting. False: nobody listens there, or it is full.
 bool send_datagram(int from,

@@ -82,9 +82,10 @@ void Supervisor::start(const std::string& text) {
   Pipe go = networked ? make_pipe() : Pipe{};
   info_text_.clear();
   page_->init = 0;
-  std::vector<Bind> binds{{plan_.folder + "/work", "/work", BindKind::kWritable},
-                          {plan_.folder + "/tmp", "/tmp", BindKind::kWritable}};
-  binds.insert(binds.end(), plan_.binds.begin(), plan_.binds.end());
+  std::vector<Bind> binds = plan_.binds;
+  binds.insert(binds.begin() + static_cast<std::ptrdiff_t>(plan_.binds_shared),
+               {{plan_.folder + "/work", "/work", BindKind::kWritable},
+                {plan_.folder + "/tmp", "/tmp", BindKind::kWritable}});
   const SandboxLaunch launch{.plan = plan_,
                              .binds = std::move(binds),
                              .filter = world_.seccomp,
@@ -94,7 +95,8 @@ void Supervisor::start(const std::string& text) {
                                              .info = info.write.get(),
                                              .ready = ready.write.get(),
                                              .go = go.read.get()},
-                             .enter_group = [this] { return world_.cgroups->enter(group_); }};
+                             .enter_group = [this] { return world_.cgroups->enter(group_); },
+                             .prepared = prepared_};
   child_ = launched_by_root() ? launch_sandbox(launch) : ::fork();
   if (child_ < 0) throw std::runtime_error("the node has no room for another process");
   if (child_ == 0) become_bubblewrap(launch);

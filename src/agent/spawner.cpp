@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/spawner.hpp"
 
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
+#include <map>
+#include <poll.h>
 #include <stdexcept>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "agent/files.hpp"
+#include "agent/sandbox_pool.hpp"
 #include "agent/sandbox_rights.hpp"
 
 namespace tranche::agent {
@@ -58,39 +64,88 @@ int receive_with(int socket) {
   return descriptor;
 }
 
-[[noreturn]] void supervise(const ShimWorld& world, int link, Descriptor plan_file) {
+// Clean: nothing of the job is left.
+enum SupervisorCode { kClean = 0, kNotClean = 1 };
+
+[[noreturn]] void supervise(const ShimWorld& world, SandboxPlan plan, PreparedNamespaces prepared) {
   ::setsid();
-  ::signal(SIGCHLD, SIG_DFL);
   ::prctl(PR_SET_NAME, "tranche-shim");
-  int code = 0;
+  std::vector<int> kept;  // Of all that was prepared, what is for this job.
+  for (const int one : {prepared.mounts, prepared.network})
+    if (one >= 0) kept.push_back(one);
+  close_others(kept);
+  for (const int one : kept) ::fcntl(one, F_SETFD, FD_CLOEXEC);
+  int code = kNotClean;
   try {
-    const auto plan = wire::decode<SandboxPlan>(read_descriptor(plan_file.get()));
-    if (!plan) throw std::runtime_error(plan.error());
-    plan_file.reset();
-    ::close(link);
-    Supervisor(world, *plan).run();
+    if (Supervisor(world, std::move(plan), prepared).run()) code = kClean;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tranche: a supervisor failed: %s\n", error.what());
-    code = 1;
   }
   ::_exit(code);
 }
+
+class Nursery {
+ public:
+  Nursery(const ShimWorld& world, int link) : world_(world), link_(link) {
+    sigset_t children;
+    ::sigemptyset(&children);
+    ::sigaddset(&children, SIGCHLD);
+    ::sigprocmask(SIG_BLOCK, &children, nullptr);
+    ended_.reset(::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+
+  [[noreturn]] void serve() {
+    for (;;) {
+      std::array<pollfd, 2> sources{{{link_, POLLIN, 0}, {ended_.get(), POLLIN, 0}}};
+      if (::poll(sources.data(), sources.size(), -1) < 0) continue;
+      if (sources[1].revents != 0) bury();
+      if (sources[0].revents != 0) start();
+    }
+  }
+
+ private:
+  void start() {
+    const Descriptor file(receive_with(link_));
+    if (!file.open()) ::_exit(0);
+    Answer answer;
+    auto plan = wire::decode<SandboxPlan>(read_descriptor(file.get()));
+    if (plan) {
+      SandboxPool::Taken taken;
+      const PreparedNamespaces prepared = pool_.take(*plan, taken);
+      answer.pid = ::fork();
+      if (answer.pid == 0) supervise(world_, std::move(*plan), prepared);
+      if (answer.pid > 0) taken_[answer.pid] = std::move(taken);
+    }
+    if (::send(link_, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) ::_exit(0);
+  }
+
+  // What supervisors have to say is on their pages.
+  void bury() {
+    signalfd_siginfo ignored{};
+    while (::read(ended_.get(), &ignored, sizeof ignored) == sizeof ignored) {}
+    for (int status = 0;;) {
+      const int pid = ::waitpid(-1, &status, WNOHANG);
+      if (pid <= 0) return;
+      auto taken = taken_.extract(pid);
+      if (!taken.empty() && WIFEXITED(status) && WEXITSTATUS(status) == kClean)
+        pool_.give_back(std::move(taken.mapped()));
+    }
+  }
+
+  const ShimWorld& world_;
+  int link_;
+  Descriptor ended_;
+  SandboxPool pool_;
+  std::map<int, SandboxPool::Taken> taken_;
+};
 
 [[noreturn]] void serve(const ShimWorld& world, int link) {
   ::setsid();
   ::prctl(PR_SET_NAME, "tranche-spawn");
   for (const int signal : {SIGTERM, SIGINT, SIGHUP})
     ::signal(signal, SIG_IGN);  // The link's end is the sign.
-  ::signal(SIGCHLD, SIG_IGN);   // The kernel buries supervisors: what they have to say is on their pages.
   ::signal(SIGPIPE, SIG_IGN);
-  for (;;) {
-    Descriptor plan(receive_with(link));
-    if (!plan.open()) ::_exit(0);
-    Answer answer;
-    answer.pid = ::fork();
-    if (answer.pid == 0) supervise(world, link, std::move(plan));
-    if (::send(link, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) ::_exit(0);
-  }
+  Nursery(world, link).serve();
 }
 
 }  // namespace
