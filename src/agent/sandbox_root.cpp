@@ -21,6 +21,7 @@
 #include "agent/descriptor.hpp"
 #include "agent/system_failure.hpp"
 #include "agent/system_view.hpp"
+#include "agent/unit_loop.hpp"
 
 namespace tranche::agent {
 namespace {
@@ -29,6 +30,7 @@ constexpr const char* kPlace = "/tmp";  // Of the new root, until it is the root
 // Places that jobs fill with what is their own, and files in what they share that may be covered.
 constexpr std::array kPrepared = {
     "/proc", "/dev/pts", "/dev/shm", "/work", "/tmp", "/checkpoint", "/run/tranche"};
+constexpr std::array kPreparedFiles = {kProgressInside};
 constexpr std::array kInShared = {"/run/tranche/guard.sock", "/etc/ld.so.preload", "/etc/resolv.conf"};
 constexpr const char* kSharedMemory = "mode=1777,size=1073741824";
 
@@ -88,8 +90,10 @@ class Root {
     for (std::size_t i = 0; i < copies.size(); ++i) attach(copies[i].get(), binds[i].target);
   }
 
-  void add_places(const std::vector<const char*>& places) {
-    for (const char* place : places) made_folder(place);
+  // To be filled later, when this root cannot be written any more.
+  void add_places() {
+    for (const char* place : kPrepared) made_folder(place);
+    for (const char* place : kPreparedFiles) made_file(place);
   }
 
   // What no two jobs may share: terminals, shared memory, processes.
@@ -221,7 +225,7 @@ int prepare_sandbox_root(const std::vector<Bind>& shared) {
       const std::vector<Descriptor> copies = copies_of(view.binds);
       Root root(0);
       root.add_links(view);
-      root.add_places({kPrepared.begin(), kPrepared.end()});
+      root.add_places();
       root.add_binds(copies, view.binds);
       root.become();
       if (::write(tells.get(), "1", 1) == 1) ::pause();  // Until the other has the namespace.
@@ -242,9 +246,11 @@ int prepare_sandbox_root(const std::vector<Bind>& shared) {
 
 bool fits_prepared_root(const std::vector<Bind>& own) {
   return std::all_of(own.begin(), own.end(), [](const Bind& bind) {
-    const auto is = [&](const char* place) { return bind.target == place; };
-    return std::any_of(kPrepared.begin(), kPrepared.end(), is) ||
-           std::any_of(kInShared.begin(), kInShared.end(), is);
+    const auto among = [&](const auto& places) {
+      return std::any_of(
+          places.begin(), places.end(), [&](const char* place) { return bind.target == place; });
+    };
+    return among(kPrepared) || among(kPreparedFiles) || among(kInShared);
   });
 }
 
