@@ -44,7 +44,10 @@ Suite guard_suite();
 Suite guard_opencl_suite();
 Suite agent_suite();
 std::vector<Row> node_path_rows();  // Part of agent_suite().
-std::vector<Row> adoption_rows();   // Too.
+std::vector<Row> adoption_rows();   // Too, as are these.
+std::vector<Row> device_start_rows();
+std::vector<Row> fleet_link_rows();
+std::vector<Row> neighbour_rows();
 Suite api_suite();
 Suite cli_suite();
 Suite engine_suite();

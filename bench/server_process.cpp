@@ -5,6 +5,8 @@
 #include <csignal>
 #include <fcntl.h>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 #include <stdexcept>
 #include <sys/wait.h>
 #include <thread>
@@ -81,6 +83,17 @@ void ServerProcess::end_with(int signal) {
   ::kill(pid_, signal);
   ::waitpid(pid_, nullptr, 0);
   pid_ = 0;
+}
+
+double ServerProcess::cpu_seconds() const {
+  std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
+  std::string all((std::istreambuf_iterator<char>(file)), {});
+  std::istringstream words(all.substr(all.rfind(')') + 2));
+  std::string skipped;
+  for (int field = 3; field < 14; ++field) words >> skipped;
+  std::uint64_t user = 0, kernel = 0;
+  words >> user >> kernel;
+  return static_cast<double>(user + kernel) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
 std::filesystem::path ServerProcess::binary() {

@@ -23,6 +23,9 @@ class ServerProcess {
 
   static std::filesystem::path binary();
   [[nodiscard]] std::uint16_t port() const { return port_; }
+  // Of the process, in user and kernel, since it started.
+  [[nodiscard]] double cpu_seconds() const;
+  [[nodiscard]] pid_t pid() const { return pid_; }
   [[nodiscard]] const std::string& token() const { return token_; }
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   [[nodiscard]] std::filesystem::path data() const { return folder_ / "data"; }

@@ -125,6 +125,25 @@ def an_archive_runs_as_a_job():
             assert job["end_reason"] == "image_failed" and why in json.dumps(job), job
 
 
+def a_command_beside_it_is_in_the_same_image():
+    """exec enters the image, as its user and in its processes; a stop reaches the job, in its own way."""
+    with Site(devices=False) as site:
+        images = site.platform.folder / "allowed"
+        images.mkdir()
+        (images / "tool.tar").write_bytes(good_archive())
+        site.agent("here", "--images", images)
+        job = site.submit("trap 'echo told to stop; exit 7' TERM; echo ready; while :; do cat /etc/release > /dev/null; done",
+                          image="tool")
+        site.until(lambda: "ready" in site.logs(job))
+        _, out, _ = cli(site, "exec", job, "--", "/bin/sh", "-c", "cat /etc/release; id -u; echo $GREETING; cat /proc/self/uid_map")
+        out = out.decode()
+        assert out.split()[:7] == ["made", "by", "hand", "1000", "from", "the", "image"], out
+        assert out.split()[7] == "1000" and int(out.split()[8]) >= 700000, out
+        cli(site, "stop", job, "-y")
+        site.until_state(job, "stopped")
+        assert "told to stop" in site.logs(job), site.logs(job)
+
+
 def sandbox(images, name, command="cat /etc/release"):
     with tempfile.TemporaryDirectory() as data:
         return subprocess.run([TRANCHE, "agent-sandbox", "--data", data, "--images", images, "--image", name, command],
@@ -198,4 +217,4 @@ def a_folder_serves_as_an_image():
 
 
 if __name__ == "__main__":
-    main([an_archive_runs_as_a_job, whatever_is_wrong_is_refused, a_folder_serves_as_an_image])
+    main([an_archive_runs_as_a_job, a_command_beside_it_is_in_the_same_image, whatever_is_wrong_is_refused, a_folder_serves_as_an_image])

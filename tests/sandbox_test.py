@@ -95,6 +95,7 @@ PROBES = {
     "clone a network namespace": ("call(56, 0x40000000 | 17, 0, 0, 0, 0)[0] >= 0", True),
     "clone3": ("not refused(435, 0, 0)", True),
     "ptrace a child": ("not refused(101, 0, 0, 0, 0)", True),
+    "the agent's own arguments": ("os.environ['PROBE_DATA'] in open('/proc/1/cmdline').read()", False),
     "ptrace process 1": ("not refused(101, 16, 1, 0, 0)", False),
     "process_vm_readv": ("not refused(310, os.getpid(), 0, 0, 0, 0, 0)", True),
     "process_vm_writev": ("not refused(311, os.getpid(), 0, 0, 0, 0, 0)", True),
@@ -242,6 +243,39 @@ def run_in_what_another_left():
     check("one whose connections linger does not", first != second, end.stdout)
     check("and the next job finds every port free", end.returncode == 0, end.stderr)
     run_probes(Own, "--before", "true")
+
+
+def run_in_images():
+    """A job with an image, started by the agent itself and through a container runtime: the same list."""
+    images = folder / "images"
+    whole = images / "whole"
+    (whole / "usr").mkdir(parents=True)
+    for name in ("bin", "lib", "lib64", "sbin"):
+        (whole / name).symlink_to(f"usr/{name}")
+    shutil.copytree("/etc", whole / "etc", symlinks=True, ignore=lambda place, names: [
+        name for name in names if place == "/etc" and name not in ("ld.so.cache", "python3", "alternatives")])
+    subprocess.run(["mount", "--bind", "/usr", whole / "usr"], check=True)
+    null = os.stat("/dev/null")
+    try:
+        for runtime in ("none", "auto") if shutil.which("crun") else ("none",):
+            chosen = ("--images", images, "--image", "whole", "--image-runtime", runtime)
+            end = sandbox("tr '\\0' ' ' < /proc/2/cmdline; cat /proc/self/uid_map; id -u; exit 5", *chosen)
+            check(f"image ({runtime}): the one who was to start it did", ("crun" in end.stdout) == (runtime == "auto"),
+                  end.stdout + end.stderr)
+            check(f"image ({runtime}): its user is the job's, and its code comes back", end.stdout.split()[-1:] == ["1000"] and
+                  end.returncode == 5, end.stdout + end.stderr)
+            run_probes(Own, *chosen)
+            end = sandbox("(sleep 600 &) ; sleep 600", *chosen, "--time", "500ms")
+            check(f"image ({runtime}): ended at its limit", "time limit" in end.stderr, end.stderr)
+            end = sandbox("python3 -c 'x = bytearray(600 << 20)'; echo survived $?", *chosen, "--memory", "96MiB")
+            check(f"image ({runtime}): held to its memory", "more memory than granted" in end.stderr or
+                  "survived 137" in end.stdout or "MemoryError" in end.stderr, end.stderr + end.stdout)
+    finally:
+        subprocess.run(["umount", whole / "usr"], check=True)
+    check("image: the node's own files keep their owners", (null.st_uid, null.st_gid) ==
+          (os.stat("/dev/null").st_uid, os.stat("/dev/null").st_gid))
+    check("image: nothing runs on", subprocess.run(["pgrep", "-f", f"crun.*{folder}"], stdout=subprocess.PIPE,
+                                                   check=False).stdout == b"")
 
 
 def run_group_limits():
@@ -458,6 +492,7 @@ def two_tenants(private, try_it):
 run_probes()
 if os.geteuid() == 0:
     run_in_what_another_left()
+    run_in_images()
 run_group_limits()
 run_limits()
 if os.geteuid() == 0 and shutil.which("bwrap"):

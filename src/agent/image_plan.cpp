@@ -31,6 +31,21 @@ void add_environment(SandboxPlan& plan, const ImageConfig& config, const wire::J
   }
 }
 
+std::string value_of(const wire::TextMap& map, const std::string& name) {
+  for (const auto& [key, value] : map)
+    if (key == name) return value;
+  return {};
+}
+
+void add_driver(SandboxPlan& plan) {
+  if (value_of(plan.environment, "CUDA_VISIBLE_DEVICES").empty()) return;
+  const std::vector<Bind> driver = driver_binds();
+  if (driver.empty()) return;
+  plan.binds.insert(plan.binds.end(), driver.begin(), driver.end());
+  const std::string others = value_of(plan.environment, "LD_LIBRARY_PATH");
+  plan.environment.set("LD_LIBRARY_PATH", kDriverInside + (others.empty() ? "" : ":" + others));
+}
+
 std::string quoted(const std::string& word) {
   std::string out = "'";
   for (const char letter : word) out += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
@@ -44,6 +59,26 @@ std::string exec_line(const std::vector<std::string>& words) {
 }
 
 }  // namespace
+
+std::vector<Bind> driver_binds(const std::vector<fs::path>& folders) {
+  constexpr std::array kLibraries = {"libcuda.so.1",
+                                     "libcudadebugger.so.1",
+                                     "libnvidia-ml.so.1",
+                                     "libnvidia-nvvm.so.4",
+                                     "libnvidia-opencl.so.1",
+                                     "libnvidia-ptxjitcompiler.so.1"};
+  std::vector<Bind> binds;
+  for (const char* library : kLibraries) {
+    for (const fs::path& folder : folders) {
+      std::error_code absent;
+      const fs::path file = fs::canonical(folder / library, absent);  // The link leads to one version of it.
+      if (absent) continue;
+      binds.push_back({file.string(), kDriverInside + std::string("/") + library, BindKind::kReadOnly});
+      break;
+    }
+  }
+  return binds;
+}
 
 Result<void, std::string> apply_image(SandboxPlan& plan,
                                       const Image& image,
@@ -63,6 +98,7 @@ Result<void, std::string> apply_image(SandboxPlan& plan,
                       ", where this job needs something of the platform: make it in the image's folder");
   }
   add_environment(plan, image.config, spec);
+  add_driver(plan);
   if (spec.run.empty() && spec.kind != wire::WorkloadKind::kInteractive) {
     if (image.config.command.empty()) return refuse(std::string("the image has no command: say what to run"));
     plan.run = exec_line(image.config.command);

@@ -21,6 +21,7 @@
 #include "agent/descriptor.hpp"
 #include "agent/sandbox_rights.hpp"
 #include "agent/sandbox_root.hpp"
+#include "agent/sandbox_runtime.hpp"
 #include "agent/seccomp_filter.hpp"
 #include "agent/system_failure.hpp"
 
@@ -114,26 +115,72 @@ void set_up(const SandboxLaunch& launch) {
   if (::chdir(launch.plan.directory.c_str()) != 0) fail("cannot enter " + launch.plan.directory);
 }
 
-[[noreturn]] void become_first_process(const SandboxLaunch& launch) {
-  std::vector<std::string> command = launch.command;
-  std::vector<std::string> environment;
-  for (const auto& [name, value] : launch.plan.environment) environment.push_back(name + "=" + value);
-  std::vector<char*> argv = exec_words(command);
-  std::vector<char*> envp = exec_words(environment);
-  const int info = launch.descriptors.info;
+void set_up_or_end(const SandboxLaunch& launch, void (*set_up)(const SandboxLaunch&)) {
   try {
     set_up(launch);
   } catch (const std::exception& error) {
     ::dprintf(2, "tranche: %s\n", error.what());
     ::_exit(125);
   }
+}
+
+void tell_that_it_stands(int info) {
+  const char stands = 1;
+  if (::write(info, &stands, 1) != 1) ::_exit(125);
+}
+
+// Until the runtime has started the job, or has given up.
+void wait_for_job(int runtime, int info) {
+  constexpr useconds_t kLook = 1000;
+  siginfo_t ended{};
+  while (!runtime_started_job()) {
+    ::waitid(P_PID, static_cast<id_t>(runtime), &ended, WEXITED | WNOHANG | WNOWAIT);
+    if (ended.si_pid != 0 && !runtime_started_job()) {
+      ::dprintf(2, "tranche: the container runtime did not start the job\n");
+      ::_exit(125);
+    }
+    ::usleep(kLook);
+  }
+  tell_that_it_stands(info);
+}
+
+void prepare_for_runtime(const SandboxLaunch& launch) {
+  if (!launch.enter_group()) throw std::runtime_error("cannot enter the control group");
+  if (launch.plan.network != NetworkKind::kNode && !raise_loopback()) fail("cannot raise the loopback");
+  set_up_for_runtime(launch);
+  follow_supervisor(launch.descriptors.info);
+}
+
+// The first process stays outside of the container, as root without rights, and ends it with itself.
+[[noreturn]] void start_runtime(const SandboxLaunch& launch) {
+  const int info = launch.descriptors.info;
+  set_up_or_end(launch, prepare_for_runtime);
+  wait_for_network(launch.descriptors.go);
+  const int pid = ::fork();
+  if (pid == 0) become_runtime(launch.runtime);
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  if (pid < 0 || !drop_capabilities() || ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) ::_exit(125);
+  ::close(kReadyDescriptor);
+  wait_for_job(pid, info);
+  for (int descriptor = 0; descriptor < kReadyDescriptor; ++descriptor) ::close(descriptor);
+  bury_until(pid, info);
+}
+
+[[noreturn]] void become_first_process(const SandboxLaunch& launch) {
+  if (!launch.runtime.empty()) start_runtime(launch);
+  std::vector<std::string> command = launch.command;
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : launch.plan.environment) environment.push_back(name + "=" + value);
+  std::vector<char*> argv = exec_words(command);
+  std::vector<char*> envp = exec_words(environment);
+  const int info = launch.descriptors.info;
+  set_up_or_end(launch, set_up);
   if (!load_seccomp_program(launch.filter)) {
     ::dprintf(2, "tranche: the kernel refused the filter of calls\n");
     ::_exit(126);
   }
   wait_for_network(launch.descriptors.go);
-  const char stands = 1;
-  if (::write(info, &stands, 1) != 1) ::_exit(125);
+  tell_that_it_stands(info);
   const int pid = ::vfork();  // Nothing is copied: the parent waits until the command has replaced us.
   if (pid == 0) {
     ::execve(argv[0], argv.data(), envp.data());

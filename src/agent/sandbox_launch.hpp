@@ -35,6 +35,8 @@ struct SandboxLaunch {
   LaunchDescriptors descriptors{};
   std::function<bool()> enter_group{};
   PreparedNamespaces prepared{};
+  std::string_view
+      runtime{};  // A container runtime that starts the command (sandbox_runtime.hpp); empty: we do.
 };
 
 // The process id of the sandbox's first process, a child of the caller; negative when the kernel refused.

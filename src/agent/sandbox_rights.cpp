@@ -3,12 +3,17 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
+#include <cstring>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <sstream>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "agent/files.hpp"
 
 namespace tranche::agent {
 
@@ -51,6 +56,21 @@ void close_others(const std::vector<int>& kept) {
     ::fcntl(static_cast<int>(descriptor), F_SETFD, 0);
   }
   ::syscall(SYS_close_range, next, ~0U, 0U);
+}
+
+void hide_arguments(std::string_view instead) {
+  const Descriptor file(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
+  const std::string stat = file.open() ? read_descriptor(file.get()) : "";
+  std::istringstream words(stat.substr(std::min(stat.size(), stat.rfind(')') + 2)));
+  std::string skipped;
+  constexpr int kBetween = 45;  // From the state (3) to where the arguments begin (48).
+  for (int field = 0; field < kBetween; ++field) words >> skipped;
+  std::uintptr_t begin = 0, end = 0;
+  if (!(words >> begin >> end) || end <= begin) return;
+  char* const arguments = reinterpret_cast<char*>(begin);
+  const std::size_t room = end - begin;
+  std::memset(arguments, 0, room);
+  instead.copy(arguments, room - 1);
 }
 
 void signal_process(int pid, int signal) {

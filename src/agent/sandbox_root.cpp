@@ -26,7 +26,7 @@
 namespace tranche::agent {
 namespace {
 
-constexpr const char* kPlace = "/tmp";  // Of the new root, until it is the root. Covered in our view alone.
+constexpr const char* kPlace = kStagedRoot;  // Until it is the root. Covered in our view alone.
 // Places that jobs fill with what is their own, and files in what they share that may be covered.
 constexpr std::array kPrepared = {
     "/proc", "/dev/pts", "/dev/shm", "/work", "/tmp", "/checkpoint", "/run/tranche"};
@@ -88,6 +88,14 @@ class Root {
 
   void add_binds(const std::vector<Descriptor>& copies, const std::vector<Bind>& binds) {
     for (std::size_t i = 0; i < copies.size(); ++i) attach(copies[i].get(), binds[i].target);
+  }
+
+  void add_places_for(const std::vector<Bind>& binds) {
+    for (const Bind& bind : binds) {
+      struct stat info{};
+      if (::stat(bind.source.c_str(), &info) != 0) fail("cannot look at " + bind.source);
+      static_cast<void>(S_ISDIR(info.st_mode) ? made_folder(bind.target) : made_file(bind.target));
+    }
   }
 
   // To be filled later, when this root cannot be written any more.
@@ -207,6 +215,20 @@ int enter_sandbox_root(const SandboxPlan& plan, const std::vector<Bind>& binds) 
   Descriptor settings = root.close_proc();
   root.become();
   return settings.release();
+}
+
+void stage_sandbox_root(const SandboxPlan& plan,
+                        const std::vector<Bind>& binds,
+                        const std::vector<Bind>& later) {
+  SystemView view = whole_view(plan.rootfs);
+  view.binds.insert(view.binds.end(), binds.begin(), binds.end());
+  const std::vector<Descriptor> copies = copies_of(view.binds);
+  Root root(plan.uid);
+  root.add_links(view);
+  root.add_own_mounts();
+  root.add_binds(copies, view.binds);
+  root.add_places_for(later);
+  root.close_proc();
 }
 
 int prepare_sandbox_root(const std::vector<Bind>& shared) {

@@ -13,6 +13,13 @@ namespace tranche::agent {
 // caller. Throws std::runtime_error.
 [[nodiscard]] int enter_sandbox_root(const SandboxPlan& plan, const std::vector<Bind>& binds);
 
+// The same, but left standing at kStagedRoot for somebody else to enter, with empty places for what he will
+// put there.
+inline constexpr const char* kStagedRoot = "/tmp";
+void stage_sandbox_root(const SandboxPlan& plan,
+                        const std::vector<Bind>& binds,
+                        const std::vector<Bind>& later);
+
 // Most of it is the same for every job on the node's own system. That part can be put together ahead, in a
 // mount namespace that nobody is in: a job gets a copy of it, and adds what is its own.
 // Negative when the kernel refuses. Only in a process of one thread.

@@ -9,6 +9,8 @@
 #include "agent/image_plan.hpp"
 #include "agent/lease_folder.hpp"
 #include "agent/sandbox_pool.hpp"
+#include "agent/sandbox_rights.hpp"
+#include "agent/sandbox_runtime.hpp"
 #include "agent/seccomp_filter.hpp"
 
 namespace tranche::agent {
@@ -24,6 +26,7 @@ ShimWorld make_shim_world(const std::string& cgroup_parent) {
   if (world.bubblewrap.empty() && default_uid_base() == 0)
     throw std::runtime_error(
         "bubblewrap is not installed, and an agent that is not root needs it (apt install bubblewrap)");
+  world.runtime = default_uid_base() == 0 ? "" : find_container_runtime();
   world.seccomp = seccomp_program();
   world.network = find_network_tools();
   world.cgroups = open_cgroups({.parent = cgroup_parent});
@@ -68,7 +71,10 @@ void supervise(const ShimWorld& world, const SandboxPlan& plan, SandboxPool& poo
   SandboxPool::Taken taken;
   const PreparedNamespaces prepared = pool.take(plan, taken);
   const int child = ::fork();
-  if (child == 0) ::_exit(Supervisor(world, plan, prepared).run() ? 0 : 1);
+  if (child == 0) {
+    hide_arguments("tranche-shim");
+    ::_exit(Supervisor(world, plan, prepared).run() ? 0 : 1);
+  }
   int status = 0;
   ::waitpid(child, &status, 0);
   if (status == 0) pool.give_back(std::move(taken));
@@ -78,7 +84,8 @@ void supervise(const ShimWorld& world, const SandboxPlan& plan, SandboxPool& poo
 
 SandboxOutcome try_sandbox(const SandboxTry& wanted) {
   const SandboxHome home(wanted.rules.data / "sandbox", wanted.guard_library);
-  const ShimWorld world = make_shim_world();
+  ShimWorld world = make_shim_world();
+  if (!wanted.container_runtime) world.runtime.clear();
   SandboxPool pool;
   std::string output_before;
   if (!wanted.before.empty()) {

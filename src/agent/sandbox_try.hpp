@@ -13,7 +13,8 @@ struct SandboxTry {
   NodeRules rules{};
   wire::LeaseGrant grant{};
   std::filesystem::path guard_library{};
-  std::string before{};  // A job of the same tenant whose place this one may take over; empty: none.
+  bool container_runtime = true;  // For jobs with an image, where one is installed.
+  std::string before{};           // A job of the same tenant whose place this one may take over; empty: none.
 };
 struct SandboxOutcome {
   wire::EndReason reason = wire::EndReason::kNone;

@@ -29,28 +29,14 @@ void refuse_always(scmp_filter_ctx context, std::string_view name) {
     throw std::runtime_error("libseccomp refused a rule for " + std::string(name));
 }
 
-void refuse_when(scmp_filter_ctx context, int call, int error, scmp_arg_cmp argument) {
-  if (::seccomp_rule_add(context, SCMP_ACT_ERRNO(static_cast<std::uint16_t>(error)), call, 1, argument) != 0)
-    throw std::runtime_error("libseccomp refused a rule with an argument");
-}
-
-void refuse_by_argument(scmp_filter_ctx context) {
-  constexpr unsigned long kNamespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
-                                        CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
-  for (unsigned long bit = 1; bit <= kNamespaces; bit <<= 1U)
-    if ((bit & kNamespaces) != 0)
-      refuse_when(context, SCMP_SYS(clone), EPERM, SCMP_A0(SCMP_CMP_MASKED_EQ, bit, bit));
-  // Its flags are behind a pointer that a filter cannot read. ENOSYS makes the C library fall back to clone.
-  if (::seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0) != 0)
-    throw std::runtime_error("libseccomp refused a rule for clone3");
-  // Typing into the terminal that started us.
-  refuse_when(context, SCMP_SYS(ioctl), EPERM, SCMP_A1(SCMP_CMP_MASKED_EQ, 0xFFFFFFFFUL, TIOCSTI));
-  refuse_when(context, SCMP_SYS(ioctl), EPERM, SCMP_A1(SCMP_CMP_MASKED_EQ, 0xFFFFFFFFUL, TIOCLINUX));
-  // Families whose kernel code has a long history of holes and that no accelerator job needs.
-  for (const int family :
-       {AF_PACKET, AF_VSOCK, AF_ALG, AF_BLUETOOTH, AF_TIPC, AF_RDS, AF_CAN, AF_X25, AF_AX25})
-    refuse_when(
-        context, SCMP_SYS(socket), EAFNOSUPPORT, SCMP_A0(SCMP_CMP_EQ, static_cast<scmp_datum_t>(family)));
+void refuse_use(scmp_filter_ctx context, const RefusedUse& use) {
+  const int call = ::seccomp_syscall_resolve_name(std::string(use.call).c_str());
+  const scmp_arg_cmp argument{
+      .arg = use.index, .op = SCMP_CMP_MASKED_EQ, .datum_a = use.mask, .datum_b = use.value};
+  const auto action = SCMP_ACT_ERRNO(static_cast<std::uint16_t>(use.error));
+  const int failed = use.mask == 0 ? ::seccomp_rule_add(context, action, call, 0)
+                                   : ::seccomp_rule_add(context, action, call, 1, argument);
+  if (failed != 0) throw std::runtime_error("libseccomp refused a rule for " + std::string(use.call));
 }
 
 }  // namespace
@@ -129,6 +115,34 @@ const std::vector<std::string_view>& refused_calls() {
   return kCalls;
 }
 
+const std::vector<RefusedUse>& refused_uses() {
+  static const std::vector<RefusedUse> kUses = [] {
+    constexpr std::uint64_t kAll = 0xFFFFFFFFUL;
+    const auto bits = [](int value) { return static_cast<std::uint64_t>(static_cast<unsigned>(value)); };
+    std::vector<RefusedUse> uses;
+    for (const int space : {CLONE_NEWUSER,
+                            CLONE_NEWNS,
+                            CLONE_NEWPID,
+                            CLONE_NEWNET,
+                            CLONE_NEWIPC,
+                            CLONE_NEWUTS,
+                            CLONE_NEWCGROUP})
+      uses.push_back({"clone", 0, bits(space), bits(space), EPERM});
+    // Its flags are behind a pointer that a filter cannot read. ENOSYS makes the C library fall back to
+    // clone.
+    uses.push_back({"clone3", 0, 0, 0, ENOSYS});
+    // Typing into the terminal that started us.
+    uses.push_back({"ioctl", 1, kAll, TIOCSTI, EPERM});
+    uses.push_back({"ioctl", 1, kAll, TIOCLINUX, EPERM});
+    // Families whose kernel code has a long history of holes and that no accelerator job needs.
+    for (const int family :
+         {AF_PACKET, AF_VSOCK, AF_ALG, AF_BLUETOOTH, AF_TIPC, AF_RDS, AF_CAN, AF_X25, AF_AX25})
+      uses.push_back({"socket", 0, kAll, bits(family), EAFNOSUPPORT});
+    return uses;
+  }();
+  return kUses;
+}
+
 std::string seccomp_program() {
   const std::unique_ptr<void, Release> context(::seccomp_init(SCMP_ACT_ALLOW));
   if (!context) throw std::runtime_error("libseccomp has no memory");
@@ -136,7 +150,7 @@ std::string seccomp_program() {
   ::seccomp_attr_set(context.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
   ::seccomp_attr_set(context.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);
   for (const std::string_view name : refused_calls()) refuse_always(context.get(), name);
-  refuse_by_argument(context.get());
+  for (const RefusedUse& use : refused_uses()) refuse_use(context.get(), use);
   const Descriptor file = memory_file("seccomp", {});
   if (::seccomp_export_bpf(context.get(), file.get()) != 0)
     throw std::runtime_error("libseccomp cannot write its filter");

@@ -107,16 +107,20 @@ void Supervisor::serve(bool& ended, int& status) {
                                 pollfd{ready_.get(), POLLIN, 0}};
   if (::poll(sources.data(), sources.size(), wait_milliseconds()) <= 0) return;
   if (sources[4].revents != 0) take_info();
-  if (sources[5].revents != 0) {  // Its only writer closed it: the job's shell is at work.
-    ready_.reset();
-    if (step_phase_ == JobPhase::kRunning && page_->init.load() != 0 && killed_at_ == 0) {
-      page_->running_since = wall_microseconds();
-      set_phase(paused_ ? JobPhase::kPaused : kill_at_ != 0 ? JobPhase::kStopping : JobPhase::kRunning);
-    }
-  }
+  // Its only writer closed it: the job's shell is at work. A container runtime keeps it open, and tells
+  // otherwise.
+  if (sources[5].revents != 0 || (in_container() && ready_.open() && page_->init.load() != 0))
+    take_beginning();
   if ((sources[2].revents | sources[3].revents) != 0) take_output();
   if (sources[1].revents != 0) take_orders();
   if (sources[0].revents != 0) take_signals(ended, status);
+}
+
+void Supervisor::take_beginning() {
+  ready_.reset();
+  if (step_phase_ != JobPhase::kRunning || page_->init.load() == 0 || killed_at_ != 0) return;
+  page_->running_since = wall_microseconds();
+  set_phase(paused_ ? JobPhase::kPaused : kill_at_ != 0 ? JobPhase::kStopping : JobPhase::kRunning);
 }
 
 void Supervisor::take_output() {

@@ -23,6 +23,7 @@ namespace tranche::agent {
 // What every supervisor of an agent shares, made before the first is forked.
 struct ShimWorld {
   std::string bubblewrap{};  // For an agent that is not root.
+  std::string runtime{};     // For jobs with an image; empty: they are started like all others.
   std::string seccomp{};     // The filter.
   NetworkTools network{};
   std::shared_ptr<Cgroups> cgroups{};
@@ -48,10 +49,14 @@ class Supervisor {
   void end_network();
   [[noreturn]] void become_bubblewrap(const SandboxLaunch& launch);
   [[nodiscard]] bool launched_by_root() const { return plan_.uid != 0; }
+  [[nodiscard]] bool in_container() const {
+    return launched_by_root() && !plan_.rootfs.empty() && !world_.runtime.empty();
+  }
   void serve(bool& ended, int& status);
   void take_signals(bool& ended, int& status);
   void listen(BootTime now);
   void take_orders();
+  void take_beginning();
   void take_output();
   void take_info();
   void follow(const ShimOrder& order, std::array<int, 4>& descriptors);

@@ -16,20 +16,24 @@ namespace {
 
 using wire::EndReason;
 
-// Every process of the sandbox but its first, by the namespace they share.
+ino_t namespace_of(const std::string& process, const char* kind) {
+  struct stat info{};
+  return ::stat(("/proc/" + process + "/ns/" + kind).c_str(), &info) == 0 ? info.st_ino : 0;
+}
+
+// Every process of the sandbox but its first, by the namespace they share. A container runtime is in it, too,
+// but not as a user of the job.
 std::vector<int> processes_beside(int init) {
   std::vector<int> found;
-  struct stat wanted{};
-  const std::string home = "/proc/" + std::to_string(init) + "/ns/pid";
-  if (::stat(home.c_str(), &wanted) != 0) return found;
+  const ino_t home = namespace_of(std::to_string(init), "pid");
+  const ino_t own_users = namespace_of("self", "user");
+  if (home == 0) return found;
   DIR* proc = ::opendir("/proc");
   if (proc == nullptr) return found;
   while (const dirent* entry = ::readdir(proc)) {
     const int pid = std::atoi(entry->d_name);
-    struct stat info{};
-    const std::string place = "/proc/" + std::string(entry->d_name) + "/ns/pid";
-    if (pid > 0 && pid != init && ::stat(place.c_str(), &info) == 0 && info.st_ino == wanted.st_ino &&
-        info.st_dev == wanted.st_dev)
+    if (pid > 0 && pid != init && namespace_of(entry->d_name, "pid") == home &&
+        namespace_of(entry->d_name, "user") != own_users)
       found.push_back(pid);
   }
   ::closedir(proc);

@@ -19,6 +19,7 @@
 #include "agent/files.hpp"
 #include "agent/sandbox_launch.hpp"
 #include "agent/sandbox_rights.hpp"
+#include "agent/sandbox_runtime.hpp"
 #include "agent/seccomp_filter.hpp"
 #include "agent/shim.hpp"
 
@@ -86,17 +87,19 @@ void Supervisor::start(const std::string& text) {
   binds.insert(binds.begin() + static_cast<std::ptrdiff_t>(plan_.binds_shared),
                {{plan_.folder + "/work", "/work", BindKind::kWritable},
                 {plan_.folder + "/tmp", "/tmp", BindKind::kWritable}});
-  const SandboxLaunch launch{.plan = plan_,
-                             .binds = std::move(binds),
-                             .filter = world_.seccomp,
-                             .command = shell_command(text, plan_.checkpoint_signal),
-                             .descriptors = {.output = out.get(),
-                                             .errors = err.get(),
-                                             .info = info.write.get(),
-                                             .ready = ready.write.get(),
-                                             .go = go.read.get()},
-                             .enter_group = [this] { return world_.cgroups->enter(group_); },
-                             .prepared = prepared_};
+  const SandboxLaunch launch{
+      .plan = plan_,
+      .binds = std::move(binds),
+      .filter = world_.seccomp,
+      .command = shell_command(text, plan_.checkpoint_signal),
+      .descriptors = {.output = out.get(),
+                      .errors = err.get(),
+                      .info = info.write.get(),
+                      .ready = ready.write.get(),
+                      .go = go.read.get()},
+      .enter_group = [this] { return world_.cgroups->enter(group_); },
+      .prepared = in_container() ? PreparedNamespaces{} : prepared_,
+      .runtime = in_container() ? std::string_view(world_.runtime) : std::string_view()};
   child_ = launched_by_root() ? launch_sandbox(launch) : ::fork();
   if (child_ < 0) throw std::runtime_error("the node has no room for another process");
   if (child_ == 0) become_bubblewrap(launch);
@@ -198,9 +201,9 @@ void Supervisor::open_session(const ShimOrder& order, std::array<int, 4>& descri
   unblock_signals();
   for (int fd = 0; fd < 3; ++fd) ::dup2(descriptors[static_cast<std::size_t>(fd) + 1], fd);
   const Descriptor home(static_cast<int>(::syscall(SYS_pidfd_open, init, 0)));
-  constexpr int kAll =
-      CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
-  const int wanted = plan_.network == NetworkKind::kNode ? kAll & ~CLONE_NEWNET : kAll;
+  int wanted = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
+  if (plan_.network != NetworkKind::kNode) wanted |= CLONE_NEWNET;
+  if (!in_container()) wanted |= CLONE_NEWUSER;  // The first process of a container is outside of it.
   if (!world_.cgroups->enter(group_) || (plan_.uid != 0 && ::setgroups(0, nullptr) != 0) ||
       ::setns(home.get(), wanted) != 0) {
     ::dprintf(2, "tranche: cannot enter the sandbox: %s\n", std::strerror(errno));
@@ -208,6 +211,7 @@ void Supervisor::open_session(const ShimOrder& order, std::array<int, 4>& descri
   }
   limit_resources(plan_);
   const int inside = ::fork();  // Only children are in the new process namespace.
+  if (inside == 0 && in_container() && !enter_runtime_job()) ::_exit(125);
   if (inside == 0) become_session(command, plan_, world_.seccomp, order.terminal != 0);
   close_others({});
   for (int fd = 0; fd < 3; ++fd) ::close(fd);  // The session's end is seen when its own copies close.

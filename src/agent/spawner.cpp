@@ -142,6 +142,7 @@ class Nursery {
 [[noreturn]] void serve(const ShimWorld& world, int link) {
   ::setsid();
   ::prctl(PR_SET_NAME, "tranche-spawn");
+  hide_arguments("tranche-shim");
   for (const int signal : {SIGTERM, SIGINT, SIGHUP})
     ::signal(signal, SIG_IGN);  // The link's end is the sign.
   ::signal(SIGPIPE, SIG_IGN);

@@ -28,7 +28,7 @@ namespace {
 struct AgentFlags {
   std::string server{}, token{}, pin{}, name{}, data{}, simulated{},
       job_network = "private", soft_sharing = "time-slice", service_address = "127.0.0.1", log_quota{},
-      meter_every{}, images{}, volume_encryption = "on", shared_volumes{};
+      meter_every{}, images{}, volume_encryption = "on", shared_volumes{}, image_runtime = "auto";
   std::vector<std::string> labels{}, networks_allowed{};
   bool drain_on_exit = false;
 };
@@ -146,6 +146,7 @@ void run_agent(const AgentFlags& flags) {
   std::unique_ptr<agent::Spawner> spawner;
   if (!options.simulated) {
     world = std::make_unique<agent::ShimWorld>(agent::make_shim_world(cgroup_parent(data)));
+    if (flags.image_runtime == "none") world->runtime.clear();
     spawner = std::make_unique<agent::Spawner>(*world);
     options.guard_library = guard_library();
   }
@@ -216,6 +217,13 @@ void add_agent(CLI::App& root) {
                    flags->shared_volumes,
                    "Folder that every node of a pool mounts: offers the volumes in it")
       ->type_name("PATH");
+  command
+      ->add_option(
+          "--image-runtime",
+          flags->image_runtime,
+          "Who starts jobs with an image: auto (crun where it is installed), none (the agent itself)")
+      ->check(CLI::IsMember({"auto", "none"}))
+      ->capture_default_str();
   command->add_option("--log-quota", flags->log_quota, "Bytes kept of each output stream, e.g. 64MiB");
   command->add_option("--meter-every", flags->meter_every, "How often use is reported, e.g. 10s");
   command->add_flag(

@@ -17,7 +17,7 @@ struct Flags {
   std::uint64_t processes = 4096;
   std::uint64_t files = 1'000'000;
   std::vector<std::string> envs{};
-  std::string network{}, before{};
+  std::string network{}, before{}, runtime = "auto";
   std::vector<std::string> networks_allowed{};
 };
 
@@ -43,6 +43,7 @@ int run(const Flags& flags) {
   wanted.grant.job = {static_cast<std::uint64_t>(::getpid())};
   wanted.grant.tenant = {static_cast<std::uint64_t>(::getpid())};
   wanted.before = flags.before;
+  wanted.container_runtime = flags.runtime == "auto";
   wire::JobSpec& spec = wanted.grant.spec;
   spec.setup = flags.setup;
   spec.run = flags.command;
@@ -90,6 +91,8 @@ void add_agent_sandbox_command(CLI::App& root, int& status) {
       ->check(CLI::IsMember({"private", "host"}));
   command->add_option("--job-network-allow", flags->networks_allowed, "A private network that it may reach")
       ->take_all();
+  command->add_option("--image-runtime", flags->runtime, "Start images through crun: auto or none")
+      ->check(CLI::IsMember({"auto", "none"}));
   command->add_option("--before", flags->before, "Shell text of a job of the same tenant that runs first");
   command->add_option("command", flags->command, "Shell text")->required();
   command->callback([flags, &status] { status = run(*flags); });
