@@ -41,7 +41,9 @@ Agent::Agent(AgentOptions options,
   boot_id_ = get_control("/proc/sys/kernel/random/boot_id");
   while (!boot_id_.empty() && boot_id_.back() == '\n') boot_id_.pop_back();
   discover();
-  shares_ = std::make_unique<DeviceShares>(options_.rules.sharing_daemons);
+  shares_ = std::make_unique<DeviceShares>(SharingRules{.daemons = options_.rules.sharing_daemons,
+                                                        .time_slice = options_.rules.time_slice,
+                                                        .exclusive = options_.rules.exclusive_devices});
   if (!options_.simulated) {
     home_ = std::make_unique<SandboxHome>(options_.rules.data / "sandbox", options_.guard_library);
     guard_ = std::make_unique<GuardTenants>(options_.rules.data / "broker", options_.program);
@@ -77,6 +79,7 @@ Agent::Agent(AgentOptions options,
 Agent::~Agent() {
   orders_.reset();  // Before the bell that it rings.
   link_->close("");
+  if (scrubber_) scrubber_->stop();  // The lease is not over: the next agent begins its wipe anew.
   chores_.reset();
   try {
     close_unused_volumes();
@@ -297,8 +300,12 @@ void Agent::depart() {
   if (options_.end_jobs_on_exit) {
     const auto any_runs = [this] {
       return std::any_of(jobs_.begin(), jobs_.end(), [](const auto& job) {
-        const LeasePage& page = job.second.folder.page();
-        return page.settled == 0 && phase_of(page) != JobPhase::kStuck;
+        return !is_over(phase_of(job.second.folder.page()));
+      });
+    };
+    const auto any_wiped = [this] {
+      return std::any_of(jobs_.begin(), jobs_.end(), [](const auto& job) {
+        return job.second.folder.page().settled == 0 && job.second.wiping != 0;
       });
     };
     for (auto& [lease, job] : jobs_)
@@ -308,6 +315,9 @@ void Agent::depart() {
              .grace_ns = nanoseconds(std::chrono::seconds(10))});
     const BootTime patience = boot_time() + nanoseconds(std::chrono::seconds(30));
     while (any_runs() && boot_time() < patience) turn();
+    // A short wipe is waited for; a long one goes on with the next agent, and nobody gets the slice before.
+    const BootTime wiped = boot_time() + nanoseconds(std::chrono::seconds(5));
+    while (any_wiped() && boot_time() < wiped) turn();
   }
   send_now(wire::Parting{.reason = "shutdown", .message = "the agent ends"});
   spool_.sync();

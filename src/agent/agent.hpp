@@ -171,18 +171,29 @@ class Agent {
   void find_image(Job& job, SandboxPlan plan);
   void image_found(LeaseId lease, SandboxPlan plan, const Result<Image, std::string>& found);
   void begin_scrub(Job& job);
-  void scrubbed(LeaseId lease, std::size_t slice, const wire::ScrubReceipt& receipt);
+  void scrubbed(LeaseId lease,
+                std::size_t slice,
+                const std::optional<wire::AcceptanceReceipt>& test,
+                const wire::ScrubReceipt& receipt);
   // agent_debts.cpp: wipes that may wait.
   [[nodiscard]] bool may_wait(const Job& job) const;
   void owe_wipe(Job& job);
   void pay_wipes(const std::string& uuid);
-  void paid(const std::vector<LeaseId>& leases, const wire::ScrubReceipt& receipt);
+  void paid(const std::string& uuid,
+            const std::vector<LeaseId>& leases,
+            const std::optional<wire::AcceptanceReceipt>& test,
+            const wire::ScrubReceipt& receipt);
+  void settle_debts(const wire::DeviceOrder& order);
+  void answer_settlement(const std::string& uuid, wire::Receipts& receipts);
   [[nodiscard]] bool in_use(const std::string& uuid) const;
   [[nodiscard]] bool is_owed_by_others(const std::string& uuid, PartyId tenant) const;
   [[nodiscard]] bool waits_for_wipe(Job& job, const SandboxPlan& plan);
   void start_on_clean(LeaseId lease, const std::string& uuid, const SandboxPlan& plan);
   void wipe_device(const wire::DeviceOrder& order, const wire::DeviceFacts& device, std::uint32_t physical);
-  void wiped(const wire::DeviceOrder& order, std::uint32_t physical, const wire::ScrubReceipt& receipt);
+  void wiped(const wire::DeviceOrder& order,
+             std::uint32_t physical,
+             const std::optional<wire::AcceptanceReceipt>& test,
+             const wire::ScrubReceipt& receipt);
   [[nodiscard]] LeaseId wiped_after_expiry(const std::string& uuid) const;
   void launch(Job& job, const SandboxPlan& plan);
   void fetch_then_launch(Job& job, SandboxPlan plan);
@@ -222,7 +233,8 @@ class Agent {
   std::set<VolumeId> volume_work_;  // Ordered, and not done yet.
   std::unique_ptr<Sessions> sessions_;
   std::unique_ptr<DeviceOrders> orders_;
-  std::set<std::uint64_t> wipes_;  // Orders that are under way.
+  std::set<std::uint64_t> wipes_;                         // Orders that are under way.
+  std::map<std::string, wire::DeviceOrder> settlements_;  // By device: what is owed there is being wiped.
   DeviceWatch watch_;
   std::set<std::pair<std::int32_t, std::uint64_t>>
       foreign_;                                        // Processes that were told about, with their start.

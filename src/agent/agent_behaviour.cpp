@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an agent tells of its jobs beside their ends: how they behaved, and what the guard counts of them now.
+#include <algorithm>
 #include <sstream>
 
 #include "agent/agent_send.hpp"
@@ -32,6 +33,21 @@ wire::BehaviourRecord Agent::behaviour_of(const Job& job) const {
   if (reason == wire::EndReason::kDiskLimit) record.limits_hit.emplace_back("disk");
   if (reason == wire::EndReason::kTimeLimit) record.limits_hit.emplace_back("time");
   add_device_use(job, record);
+  constexpr std::size_t kListed = 64;
+  const auto lines_of = [&](const char* name, std::vector<std::string>& list, std::uint64_t& more) {
+    std::istringstream lines(read_whole(job.folder.path() / name).value_or(""));
+    for (std::string line; std::getline(lines, line);) {
+      if (std::find(list.begin(), list.end(), line) != list.end()) continue;
+      if (list.size() < kListed)
+        list.push_back(line);
+      else
+        ++more;
+    }
+  };
+  lines_of("peers", record.peers, record.peers_more);
+  lines_of("files", record.files, record.files_more);
+  record.files_more += page.files_more;
+  record.files_watched = page.files_watched != 0;
   return record;
 }
 

@@ -78,13 +78,18 @@ void Agent::pay_wipes(const std::string& uuid) {
   if (leases.empty()) return;
   const Bytes most{std::max<std::int64_t>(std::min(owed, device->facts.vram.count - taken), 1 << 20)};
   chores_->add("wipe " + uuid, [this, facts = device->facts, most, leases] {
+    auto test = scrubber_->test(facts, most);
     wire::ScrubReceipt receipt;
     scrubber_->scrub(facts, most, receipt);
-    return Chores::After([this, leases, receipt] { paid(leases, receipt); });
+    return Chores::After(
+        [this, uuid = facts.uuid, leases, test, receipt] { paid(uuid, leases, test, receipt); });
   });
 }
 
-void Agent::paid(const std::vector<LeaseId>& leases, const wire::ScrubReceipt& receipt) {
+void Agent::paid(const std::string& uuid,
+                 const std::vector<LeaseId>& leases,
+                 const std::optional<wire::AcceptanceReceipt>& test,
+                 const wire::ScrubReceipt& receipt) {
   wire::Receipts receipts;
   for (const LeaseId lease : leases) {
     Job* job = job_of(lease);
@@ -97,22 +102,53 @@ void Agent::paid(const std::vector<LeaseId>& leases, const wire::ScrubReceipt& r
     mine.at = wall_time();
     mine.processes_ended = page.processes_ended;
     mine.scratch_wiped = page.scratch_wiped != 0;
+    if (test) {
+      wire::AcceptanceReceipt& tested = receipts.acceptances.emplace_back(*test);
+      tested.device = mine.device;
+      tested.lease = lease;
+    }
     if (wire::is_clean(receipt) && guard_ && home_->has_guard()) {
       try {
         guard_->scrubbed(job->physical.front());
       } catch (const std::exception& error) { options_.log(error.what()); }
     }
   }
-  const std::uint64_t sequence = send_surely(receipts);
   for (const LeaseId lease : leases) {
     Job* job = job_of(lease);
     if (job == nullptr) continue;
     job->wiping = 0;
-    job->folder.page().last_sequence = sequence;
-    if (!wire::is_clean(receipt)) continue;  // Still owed: the server takes the device out of service.
-    job->owes = false;
-    close_books(*job);
+    if (wire::is_clean(receipt))
+      job->owes = false;  // Else it is still owed: the server takes the device out.
   }
+  answer_settlement(uuid, receipts);
+  const std::uint64_t sequence = send_surely(receipts);
+  for (const LeaseId lease : leases) {
+    Job* job = job_of(lease);
+    if (job == nullptr) continue;
+    job->folder.page().last_sequence = sequence;
+    if (!job->owes) close_books(*job);
+  }
+}
+
+// Somebody else waits for a part of the device, and gets it only when nothing is owed there any more.
+void Agent::settle_debts(const wire::DeviceOrder& order) {
+  settlements_[order.uuid] = order;
+  const bool owed = std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
+    return entry.second.owes && has_slice_of(entry.second.folder.grant, order.uuid);
+  });
+  if (owed) return pay_wipes(order.uuid);
+  wire::Receipts receipts;
+  answer_settlement(order.uuid, receipts);
+  send_surely(receipts);
+}
+
+void Agent::answer_settlement(const std::string& uuid, wire::Receipts& receipts) {
+  const auto order = settlements_.extract(uuid);
+  if (order.empty()) return;
+  receipts.outcomes.push_back({.order = order.mapped().order,
+                               .device = order.mapped().device,
+                               .task = order.mapped().task,
+                               .done = true});
 }
 
 bool Agent::is_owed_by_others(const std::string& uuid, PartyId tenant) const {

@@ -20,6 +20,8 @@ void Agent::take_order(const wire::DeviceOrder& order) {
     if (!reset) outcome.message = reset.error();
   } else if (order.task == wire::DeviceTask::kWipe) {
     return wipe_device(order, found->facts, static_cast<std::uint32_t>(found - devices_.begin()));
+  } else if (order.task == wire::DeviceTask::kSettle) {
+    return settle_debts(order);
   } else if (options_.simulated) {
     outcome.done = true;
     receipts.acceptances.push_back({.device = order.device,

@@ -4,6 +4,28 @@
 #include "agent/agent_send.hpp"
 
 namespace tranche::agent {
+namespace {
+
+wire::AcceptanceReceipt simulated_test() {
+  return {
+      .level = wire::TestLevel::kQuick,
+      .verdict = wire::Verdict::kPass,
+      .at = wall_time(),
+      .table_version = "SIMULATED",
+      .tests = {
+          {.name = "simulated", .verdict = wire::Verdict::kPass, .detail = "SIMULATED: nothing was tested"}}};
+}
+
+void add_test(std::optional<wire::AcceptanceReceipt> test,
+              const wire::ScrubReceipt& of,
+              wire::Receipts& receipts) {
+  if (!test) return;
+  test->device = of.device;
+  test->lease = of.lease;
+  receipts.acceptances.push_back(std::move(*test));
+}
+
+}  // namespace
 
 void Agent::begin_scrub(Job& job) {
   const LeasePage& page = job.folder.page();
@@ -17,24 +39,31 @@ void Agent::begin_scrub(Job& job) {
     if (options_.simulated) {
       receipt.zeroed = receipt.verified = slice.vram;
       receipt.method = "SIMULATED";
+      add_test(simulated_test(), receipt, job.receipts);
     } else if (!scrubber_ || i >= job.physical.size()) {
       receipt.method = "none: this node cannot wipe device memory";
     } else {
       ++job.wiping;
       const wire::DeviceFacts& device = devices_[job.physical[i]].facts;
-      chores_->add("wipe " + device.uuid,
-                   [this, device, lease = grant.lease, i, bytes = slice.vram, receipt]() mutable {
-                     scrubber_->scrub(device, bytes, receipt);
-                     return Chores::After([this, lease, i, receipt] { scrubbed(lease, i, receipt); });
-                   });
+      chores_->add(
+          "wipe " + device.uuid,
+          [this, device, lease = grant.lease, i, bytes = slice.vram, receipt]() mutable {
+            auto test = scrubber_->test(device, bytes);
+            scrubber_->scrub(device, bytes, receipt);
+            return Chores::After([this, lease, i, test, receipt] { scrubbed(lease, i, test, receipt); });
+          });
     }
     job.receipts.scrubs.push_back(std::move(receipt));
   }
 }
 
-void Agent::scrubbed(LeaseId lease, std::size_t slice, const wire::ScrubReceipt& receipt) {
+void Agent::scrubbed(LeaseId lease,
+                     std::size_t slice,
+                     const std::optional<wire::AcceptanceReceipt>& test,
+                     const wire::ScrubReceipt& receipt) {
   Job* job = job_of(lease);
   if (job == nullptr) return;
+  add_test(test, receipt, job->receipts);
   job->receipts.scrubs[slice] = receipt;
   if (wire::is_clean(receipt) && guard_ && home_->has_guard()) {
     try {
@@ -59,19 +88,23 @@ void Agent::wipe_device(const wire::DeviceOrder& order,
   if (options_.simulated) {
     receipt.zeroed = receipt.verified = device.vram;
     receipt.method = "SIMULATED";
-  } else if (!scrubber_) {
-    receipt.method = "none: this node cannot wipe device memory";
-  } else {
-    chores_->add("wipe " + device.uuid, [this, order, device, physical, receipt]() mutable {
-      scrubber_->scrub(device, device.vram, receipt);
-      return Chores::After([this, order, physical, receipt] { wiped(order, physical, receipt); });
-    });
-    return;
+    return wiped(order, physical, simulated_test(), receipt);
   }
-  wiped(order, physical, receipt);
+  if (!scrubber_) {
+    receipt.method = "none: this node cannot wipe device memory";
+    return wiped(order, physical, std::nullopt, receipt);
+  }
+  chores_->add("wipe " + device.uuid, [this, order, device, physical, receipt]() mutable {
+    auto test = scrubber_->test(device, device.vram);
+    scrubber_->scrub(device, device.vram, receipt);
+    return Chores::After([this, order, physical, test, receipt] { wiped(order, physical, test, receipt); });
+  });
 }
 
-void Agent::wiped(const wire::DeviceOrder& order, std::uint32_t physical, const wire::ScrubReceipt& receipt) {
+void Agent::wiped(const wire::DeviceOrder& order,
+                  std::uint32_t physical,
+                  const std::optional<wire::AcceptanceReceipt>& test,
+                  const wire::ScrubReceipt& receipt) {
   wipes_.erase(order.order);
   if (wire::is_clean(receipt) && guard_ && home_->has_guard()) {
     try {
@@ -79,6 +112,7 @@ void Agent::wiped(const wire::DeviceOrder& order, std::uint32_t physical, const 
     } catch (const std::exception& error) { options_.log(error.what()); }
   }
   wire::Receipts receipts;
+  add_test(test, receipt, receipts);
   receipts.scrubs.push_back(receipt);
   receipts.outcomes.push_back({.order = order.order,
                                .device = order.device,

@@ -45,6 +45,7 @@ class CgroupsV2 final : public Cgroups {
   bool remove(const std::string& name) override;
 
  private:
+  bool lists_devices_ = false;
   std::string folder_;
   std::set<std::string> controllers_;
 };

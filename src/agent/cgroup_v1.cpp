@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 
+#include "agent/cgroup_devices.hpp"
 #include "agent/cgroup_files.hpp"
 #include "agent/cgroup_kinds.hpp"
 
@@ -8,14 +9,12 @@ namespace tranche::agent {
 namespace {
 
 constexpr std::array kUsed = {"cpu", "memory", "pids", "freezer", "devices"};
-// null, zero, full, random, urandom, tty, ptmx, terminals.
-constexpr std::array kHarmless = {"c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136:*"};
 
 // The control file that the kernel refused; empty: none.
 std::string allow_devices(const std::string& group, const std::vector<std::string>& granted) {
   if (!put_control(group + "/devices.deny", "a")) return "devices.deny";
-  for (const char* device : kHarmless)
-    if (!put_control(group + "/devices.allow", std::string(device) + " rw")) return "devices.allow";
+  for (const std::string& device : harmless_devices())
+    if (!put_control(group + "/devices.allow", device + " rw")) return "devices.allow";
   for (const std::string& device : granted)
     if (!put_control(group + "/devices.allow", device + " rw")) return "devices.allow";
   return {};
@@ -34,6 +33,12 @@ CgroupsV1::CgroupsV1(const std::map<std::string, std::string>& folders, const st
                               " control groups: such limits are not held");
     }
   }
+  // Counting has a tree of its own where it is not mounted together with the limits.
+  const auto cpu = folders.find("cpu"), counting = folders.find("cpuacct");
+  if (cpu != folders.end() && counting != folders.end() && cpu->second != counting->second) {
+    const std::string folder = counting->second + "/" + parent;
+    if (make_group(folder) && ::access(folder.c_str(), W_OK) == 0) folders_["cpuacct"] = folder;
+  }
   make_plain_devices();
 }
 
@@ -41,7 +46,8 @@ void CgroupsV1::make_plain_devices() {
   const std::string group = at("devices", "without");
   if (group.empty() || !make_group(group)) return;
   // An earlier agent's jobs may be in it: they must not lose their devices even for a moment.
-  const bool whole = get_control(group + "/devices.list").find(kHarmless.back()) != std::string::npos;
+  const bool whole =
+      get_control(group + "/devices.list").find(harmless_devices().back()) != std::string::npos;
   if (whole || allow_devices(group, {}).empty()) plain_devices_ = group;
 }
 
@@ -112,11 +118,11 @@ std::vector<int> CgroupsV1::processes(const std::string& name) const {
 
 CgroupUse CgroupsV1::use(const std::string& name) const {
   constexpr std::uint64_t kNanosecondsEach = 1000;
+  const char* counting = folders_.contains("cpuacct") ? "cpuacct" : "cpu";
   return {.processes_most = control_number(at("pids", name) + "/pids.peak"),
           .processes_refused = control_field(at("pids", name) + "/pids.events", "max"),
           .memory_most = control_number(at("memory", name) + "/memory.max_usage_in_bytes"),
-          // Beside the CPU controller where the two are mounted together, as they are nearly everywhere.
-          .cpu_microseconds = control_number(at("cpu", name) + "/cpuacct.usage") / kNanosecondsEach,
+          .cpu_microseconds = control_number(at(counting, name) + "/cpuacct.usage") / kNanosecondsEach,
           .throttled_microseconds =
               control_field(at("cpu", name) + "/cpu.stat", "throttled_time") / kNanosecondsEach};
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "agent/cgroup_devices.hpp"
 #include "agent/cgroup_files.hpp"
 #include "agent/cgroup_kinds.hpp"
 
@@ -27,8 +28,12 @@ CgroupsV2::CgroupsV2(const std::string& own_folder, const std::string& parent) {
                               " controller is not handed to the agent: such limits are not held");
     }
   }
-  shortcomings_.push_back(
-      "control groups v2 have no list of devices: device files are kept out by the sandbox's own /dev alone");
+  lists_devices_ = can_list_devices(folder_);
+  if (!lists_devices_)
+    shortcomings_.push_back(
+        "the kernel takes no list of devices for a control group: device files are kept out by the sandbox's "
+        "own "
+        "/dev alone");
 }
 
 bool CgroupsV2::create(const std::string& name, const CgroupLimits& limits, std::string& problem) {
@@ -50,6 +55,9 @@ bool CgroupsV2::create(const std::string& name, const CgroupLimits& limits, std:
     put("memory", "memory.oom.group", "1");
   }
   if (limits.processes != 0) put("pids", "pids.max", std::to_string(limits.processes));
+  if (lists_devices_)
+    if (const std::string refused = list_devices(group, limits.devices); !refused.empty())
+      problem = "the kernel refused " + refused;
   return problem.empty();
 }
 

@@ -10,7 +10,8 @@
 namespace tranche::agent {
 namespace {
 
-constexpr const char* kFile = "shares";  // A line a slice: partition, tab, folder of the daemon.
+constexpr const char* kFile =
+    "shares";  // A line a slice: partition, tab, folder of the daemon, tab, settings.
 
 bool wants_partition(const wire::SliceGrant& slice) {
   return slice.isolation == wire::Isolation::kHard && !slice.profile.empty();
@@ -39,10 +40,23 @@ void DeviceShares::set_up(const wire::LeaseGrant& grant,
       write_down(grant.lease, folder);
     } else if (slice.isolation == wire::Isolation::kDedicated) {
       set_mode(device, wire::DeviceMode::kWhole);
-    } else if (daemons_ && device.facts.vendor == wire::GpuVendor::kNvidia) {
+      if (rules_.exclusive && device.facts.vendor == wire::GpuVendor::kNvidia) {
+        if (auto set = device.port->set_exclusive(share.device, true); !set)
+          throw std::runtime_error("the device could not be made exclusive: " + set.error());
+        share.exclusive = true;
+        write_down(grant.lease, folder);
+      }
+    } else if (device.facts.vendor != wire::GpuVendor::kNvidia) {
+      continue;
+    } else if (rules_.daemons) {
       auto started = device.port->start_sharing(share.device, text(grant.tenant));
       if (!started) throw std::runtime_error("the sharing daemon did not start: " + started.error());
       share.view.daemon_folder = std::move(*started);
+      write_down(grant.lease, folder);
+    } else if (rules_.time_slice != gpu::TimeSlice::kDefault) {
+      if (auto set = device.port->set_time_slice(share.device, rules_.time_slice); !set)
+        throw std::runtime_error("the time slice could not be set: " + set.error());
+      share.turns = true;
       write_down(grant.lease, folder);
     }
   }
@@ -91,10 +105,18 @@ bool DeviceShares::daemon_used_by_others(LeaseId lease, const Share& share) cons
   return false;
 }
 
+bool DeviceShares::turns_used_by_others(LeaseId lease, const Share& share) const {
+  for (const auto& [other, shares] : leases_)
+    for (const Share& one : shares)
+      if (other != lease && one.device == share.device && one.turns) return true;
+  return false;
+}
+
 void DeviceShares::write_down(LeaseId lease, const std::filesystem::path& folder) const {
   std::string lines;
   for (const Share& share : leases_.at(lease))
-    lines += share.view.partition + "\t" + share.view.daemon_folder + "\n";
+    lines += share.view.partition + "\t" + share.view.daemon_folder + "\t" + (share.turns ? "t" : "") +
+             (share.exclusive ? "x" : "") + "\n";
   write_whole(folder / kFile, lines, 0600);
 }
 
@@ -104,10 +126,14 @@ void DeviceShares::adopt(const wire::LeaseGrant& grant,
   std::istringstream lines(read_whole(folder / kFile).value_or(""));
   std::string line;
   for (std::size_t i = 0; i < devices.size() && std::getline(lines, line); ++i) {
-    const auto tab = line.find('\t');
+    std::istringstream parts(line);
+    std::string settings;
     Share share{.port = devices[i].port, .device = devices[i].facts.uuid, .tenant = grant.tenant, .view = {}};
-    share.view.partition = line.substr(0, tab);
-    if (tab != std::string::npos) share.view.daemon_folder = line.substr(tab + 1);
+    std::getline(parts, share.view.partition, '\t');
+    std::getline(parts, share.view.daemon_folder, '\t');
+    std::getline(parts, settings);
+    share.turns = settings.find('t') != std::string::npos;
+    share.exclusive = settings.find('x') != std::string::npos;
     leases_[grant.lease].push_back(std::move(share));
   }
 }
@@ -118,6 +144,7 @@ std::vector<StuckShare> DeviceShares::take_down(LeaseId lease) {
   if (found == leases_.end()) return stuck;
   for (Share& share : found->second) {
     if (daemon_used_by_others(lease, share)) share.view.daemon_folder.clear();
+    if (turns_used_by_others(lease, share)) share.turns = false;
     if (std::string why = end(share); !why.empty()) stuck.push_back({share.device, std::move(why)});
   }
   if (stuck.empty()) leases_.erase(found);
@@ -136,6 +163,16 @@ std::string DeviceShares::end(Share& share) {
       return "the sharing daemon cannot be ended: " + ended.error();
   }
   view.daemon_folder.clear();
+  if (share.turns) {
+    if (auto set = share.port->set_time_slice(share.device, gpu::TimeSlice::kDefault); !set)
+      return "the time slice cannot be set back: " + set.error();
+  }
+  share.turns = false;
+  if (share.exclusive) {
+    if (auto set = share.port->set_exclusive(share.device, false); !set)
+      return "the device cannot be opened to more than one process again: " + set.error();
+  }
+  share.exclusive = false;
   return {};
 }
 

@@ -12,6 +12,13 @@
 
 namespace tranche::agent {
 
+struct SharingRules {
+  bool daemons =
+      false;  // Slices of the soft class share through the vendor's daemon where the vendor has one.
+  gpu::TimeSlice time_slice = gpu::TimeSlice::kDefault;  // Of those that take turns.
+  bool exclusive = false;                                // Dedicated devices take one process at a time.
+};
+
 struct SharedDevice {  // Of one slice of a lease, in its order.
   gpu::DevicePort* port = nullptr;
   wire::DeviceFacts facts{};
@@ -30,8 +37,7 @@ struct StuckShare {
 
 class DeviceShares {
  public:
-  // `daemons`: slices of the soft class share through the vendor's daemon where the vendor has one.
-  explicit DeviceShares(bool daemons) : daemons_(daemons) {}
+  explicit DeviceShares(const SharingRules& rules) : rules_(rules) {}
 
   // Throws std::runtime_error with the reason. What was done until then is written down in `folder`, as is
   // everything later, and take_down undoes it.
@@ -53,6 +59,8 @@ class DeviceShares {
     std::string device{};
     PartyId tenant{};
     SliceView view{};
+    bool turns = false;      // Its time slice was set.
+    bool exclusive = false;  // It takes one process at a time.
   };
   void make_partition(Share& share, const wire::SliceGrant& slice);
   void clear_leftovers(gpu::DevicePort& port, const std::string& device);
@@ -61,8 +69,9 @@ class DeviceShares {
   [[nodiscard]] std::string end(Share& share);  // Why not; empty: done.
   [[nodiscard]] bool in_use(const std::string& partition) const;
   [[nodiscard]] bool daemon_used_by_others(LeaseId lease, const Share& share) const;
+  [[nodiscard]] bool turns_used_by_others(LeaseId lease, const Share& share) const;
 
-  bool daemons_;
+  SharingRules rules_;
   std::map<std::string, wire::DeviceMode> modes_;  // As we left them.
   std::map<LeaseId, std::vector<Share>> leases_;   // By slice.
 };

@@ -30,6 +30,7 @@ constexpr std::uint16_t kPorts = 20'000;
 constexpr int kPacketMost = 1380;  // So that a sealed one fits into a frame of Ethernet.
 constexpr std::size_t kRankBytes = 4;
 constexpr std::size_t kNonce = crypto_aead_xchacha20poly1305_ietf_NPUBBYTES;
+constexpr std::size_t kBegunBytes = 8, kSaltBytes = 8;  // Of a nonce; then comes the count.
 constexpr std::size_t kTag = crypto_aead_xchacha20poly1305_ietf_ABYTES;
 static_assert(kGangKeyBytes == crypto_aead_xchacha20poly1305_ietf_KEYBYTES);
 
@@ -38,6 +39,17 @@ const unsigned char* bytes_of(std::string_view text) {
 }
 unsigned char* bytes_of(std::string& text) {
   return reinterpret_cast<unsigned char*>(text.data());
+}
+
+void append_number(std::string& out, std::uint64_t value) {
+  for (int shift = 56; shift >= 0; shift -= 8)
+    out.push_back(static_cast<char>(value >> static_cast<unsigned>(shift)));
+}
+
+std::uint64_t read_long(std::string_view bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < 8; ++i) value = value << 8U | static_cast<unsigned char>(bytes[i]);
+  return value;
 }
 
 void append_rank(std::string& out, std::uint32_t rank) {
@@ -107,19 +119,37 @@ std::uint16_t gang_port(std::uint64_t lease) {
   return static_cast<std::uint16_t>(kPortFirst + lease % kPorts);
 }
 
-GangSeal::GangSeal(const std::string& key, std::uint32_t rank)
-    : key_(kGangKeyBytes, '\0'), rank_(rank), nonce_(kNonce, '\0') {
+// The newest of a sender that were seen, and what is older than all of them counts as seen, too.
+bool ReplayWindow::take(std::uint64_t begun, std::uint64_t salt, std::uint64_t count) {
+  if (begun < begun_ || (begun == begun_ && salt != salt_)) return false;
+  if (begun > begun_) *this = ReplayWindow(begun, salt);
+  if (count > newest_) {
+    for (std::uint64_t i = newest_ + 1; i <= count && i - newest_ <= kSize; ++i) seen_.reset(i % kSize);
+    newest_ = count;
+  } else if (newest_ - count >= kSize || seen_.test(count % kSize)) {
+    return false;
+  }
+  seen_.set(count % kSize);
+  return true;
+}
+
+GangSeal::GangSeal(const std::string& key, std::uint32_t rank, BootTime begun)
+    : key_(kGangKeyBytes, '\0'), rank_(rank) {
   if (::sodium_init() < 0 || key.size() < kGangKeyBytes)
     throw std::runtime_error("the server gave no key for the gang's network");
   ::crypto_generichash(bytes_of(key_), key_.size(), bytes_of(std::string_view(key)), key.size(), nullptr, 0);
-  ::randombytes_buf(nonce_.data(), nonce_.size());
+  append_number(beginning_, begun);  // Later carriers of this member are told from earlier ones.
+  std::string salt(kSaltBytes, '\0');
+  ::randombytes_buf(salt.data(), salt.size());
+  beginning_ += salt;
 }
 
 std::string GangSeal::seal(std::string_view packet, std::uint32_t to) {
-  ::sodium_increment(bytes_of(nonce_), nonce_.size());
+  std::string nonce = beginning_;
+  append_number(nonce, ++count_);
   std::string out;
   append_rank(out, rank_);
-  out += nonce_;
+  out += nonce;
   const std::size_t start = out.size();
   out.resize(start + packet.size() + kTag);
   const std::string between = said_between(rank_, to);
@@ -130,12 +160,12 @@ std::string GangSeal::seal(std::string_view packet, std::uint32_t to) {
                                                bytes_of(std::string_view(between)),
                                                between.size(),
                                                nullptr,
-                                               bytes_of(std::string_view(nonce_)),
+                                               bytes_of(std::string_view(nonce)),
                                                bytes_of(std::string_view(key_)));
   return out;
 }
 
-std::optional<GangSeal::Opened> GangSeal::open(std::string_view datagram) const {
+std::optional<GangSeal::Opened> GangSeal::open(std::string_view datagram) {
   if (datagram.size() < kRankBytes + kNonce + kTag) return std::nullopt;
   Opened opened{.from = read_number(datagram)};
   const std::string_view nonce = datagram.substr(kRankBytes, kNonce);
@@ -152,6 +182,10 @@ std::optional<GangSeal::Opened> GangSeal::open(std::string_view datagram) const 
                                                    bytes_of(nonce),
                                                    bytes_of(std::string_view(key_))) != 0)
     return std::nullopt;
+  const bool fresh = heard_[opened.from].take(read_long(nonce),
+                                              read_long(nonce.substr(kBegunBytes)),
+                                              read_long(nonce.substr(kBegunBytes + kSaltBytes)));
+  if (!fresh) return std::nullopt;
   return opened;
 }
 
@@ -202,7 +236,7 @@ Descriptor open_gang_socket(std::uint16_t port) {
 
 void carry_gang(const GangPlace& place, int tunnel, int socket, int lifeline) {
   try {
-    GangSeal seal(place.key, place.rank);
+    GangSeal seal(place.key, place.rank, boot_time());
     std::vector<Place> members;
     for (const GangMember& member : place.members) members.push_back(resolved(member.host, member.port));
     std::array<char, 65'536> piece{};

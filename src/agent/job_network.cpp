@@ -136,6 +136,7 @@ void JobNetwork::begin(const NetworkTools& tools,
   // Before there is a way out.
   put_filter(tools, init, network_filter(own_addresses(), allowed));
   inside_ = socket_inside(init);
+  space_.reset(::open(namespace_of(init).c_str(), O_RDONLY | O_CLOEXEC));
   auto [ready_read, ready_write] = make_pipe();
   auto [life_read, life_write] = make_pipe();
   const Descriptor words = memory_file("network", "");
@@ -155,7 +156,7 @@ void JobNetwork::begin_gang(int init, const GangPlace& place, const std::functio
   interface_ = kGangInterface;
   if (place.rank >= place.members.size() || place.members.size() > kGangMembersMax)
     throw std::runtime_error("this is no member of a gang");
-  const GangSeal checked(place.key, place.rank);
+  const GangSeal checked(place.key, place.rank, 0);
   const Descriptor tunnel = open_gang_tunnel(init, kGangInterface, place.rank);
   const Descriptor socket = open_gang_socket(place.members[place.rank].port);
   inside_ = socket_inside(init);
@@ -179,10 +180,26 @@ void JobNetwork::begin_gang(int init, const GangPlace& place, const std::functio
 void JobNetwork::end() {
   lifeline_.reset();
   inside_.reset();
+  space_.reset();
   if (carrier_ <= 0) return;
   ::kill(carrier_, SIGKILL);  // It keeps nothing that would have to be put away.
   ::waitpid(carrier_, nullptr, 0);
   carrier_ = -1;
+}
+
+std::vector<std::string> JobNetwork::peers(const NetworkTools& tools) const {
+  std::vector<std::string> all;
+  if (!space_.open()) return all;
+  const std::string space = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(space_.get());
+  for (const char* set : {kPeersSet, kRefusedSet}) {
+    const gpu::ProgramEnd end = gpu::run_program(
+        {.command = {
+             tools.nsenter, "--net=" + space, tools.nft, "-n", "list", "set", "inet", "tranche", set}});
+    if (!end.started || end.exit_code != 0) continue;
+    for (std::string& peer : peers_in(end.output, set == kRefusedSet ? "refused " : ""))
+      all.push_back(std::move(peer));
+  }
+  return all;
 }
 
 std::uint64_t JobNetwork::bytes_carried() const {

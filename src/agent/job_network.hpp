@@ -33,6 +33,12 @@ struct OwnAddresses {
 // all the same; the node's own addresses never are.
 [[nodiscard]] std::string network_filter(const OwnAddresses& own, const std::vector<std::string>& allowed);
 
+// Whom the job spoke to, and whom it tried to and may not, are noted in sets of these names, up to so many.
+inline constexpr const char* kPeersSet = "peers";
+inline constexpr const char* kRefusedSet = "refused";
+inline constexpr int kPeersNoted = 1024;
+[[nodiscard]] std::vector<std::string> peers_in(const std::string& listing, const std::string& before);
+
 inline constexpr const char* kNameServerInside = "10.0.2.3";  // Asks whom the node asks.
 
 class JobNetwork {
@@ -54,11 +60,14 @@ class JobNetwork {
   [[nodiscard]] bool carried_by(int pid) const { return carrier_ > 0 && pid == carrier_; }
   void carrier_ended() { carrier_ = -1; }             // Somebody else waited for it.
   [[nodiscard]] std::uint64_t bytes_carried() const;  // In and out; zero when it cannot be told.
+  // "tcp 203.0.113.7:443", "refused tcp 10.0.0.1:22": until end(), also when the job is gone.
+  [[nodiscard]] std::vector<std::string> peers(const NetworkTools& tools) const;
 
  private:
   int carrier_ = -1;
   Descriptor lifeline_;  // The carrier ends when it closes, however that came about.
   Descriptor inside_;    // A socket of the job's namespace, to ask for its counters.
+  Descriptor space_;     // The namespace itself; none: of a gang.
   const char* interface_ = "";
 };
 

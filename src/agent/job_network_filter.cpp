@@ -6,6 +6,7 @@
 #include <ifaddrs.h>
 #include <memory>
 #include <netinet/in.h>
+#include <sstream>
 
 #include "agent/job_network.hpp"
 
@@ -81,16 +82,41 @@ OwnAddresses own_addresses() {
 std::string network_filter(const OwnAddresses& own, const std::vector<std::string>& allowed) {
   std::vector<std::string> closed(kNotPublic.begin(), kNotPublic.end());
   closed.insert(closed.end(), own.networks.begin(), own.networks.end());
+  const auto noted = [](const std::string& set) {
+    return " meta l4proto { tcp, udp } add @" + set + " { ip daddr . meta l4proto . th dport }\n";
+  };
+  const auto open = [&](const std::string& which) { return which + noted(kPeersSet) + which + " accept\n"; };
+  const auto shut = [&](const std::string& which) {
+    return which + noted(kRefusedSet) + which + " reject with icmp type admin-prohibited\n";
+  };
+  const auto note_set = [](const std::string& name) {
+    return "  set " + name + " { type ipv4_addr . inet_proto . inet_service; flags dynamic; size " +
+           std::to_string(kPeersNoted) + "; }\n";
+  };
   const std::string name_server = std::string("    ip daddr ") + kNameServerInside;
-  constexpr const char* kRefused = " reject with icmp type admin-prohibited\n";
   return "table inet tranche {\n" + named_set("own", own.addresses) + named_set("allowed", allowed) +
-         named_set("closed", closed) +
+         named_set("closed", closed) + note_set(kPeersSet) + note_set(kRefusedSet) +
          "  chain out {\n    type filter hook output priority 0; policy drop;\n"
          "    oifname \"lo\" accept\n" +
          name_server + " udp dport 53 accept\n" + name_server + " tcp dport 53 accept\n" +
          // The name server may be the node's own loopback: beyond its port nothing there is for jobs.
-         name_server + kRefused + "    ip daddr @own" + kRefused + "    ip daddr @allowed accept\n" +
-         "    ip daddr @closed" + kRefused + "    meta nfproto ipv4 accept\n  }\n}\n";
+         shut(name_server) + shut("    ip daddr @own") + open("    ip daddr @allowed") +
+         shut("    ip daddr @closed") + open("    meta nfproto ipv4") + "  }\n}\n";
+}
+
+// "203.0.113.7 . 6 . 443", between commas: as nft lists the elements of such a set.
+std::vector<std::string> peers_in(const std::string& listing, const std::string& before) {
+  std::vector<std::string> peers;
+  std::istringstream words(listing.substr(std::min(listing.size(), listing.find("elements"))));
+  std::string address, dot, kind, port;
+  for (std::string word; words >> word;) {
+    if (word.find_first_not_of("0123456789.") != std::string::npos || word == "." ||
+        !(words >> dot >> kind) || dot != "." || !(words >> dot >> port) || dot != ".")
+      continue;
+    while (!port.empty() && (port.back() == ',' || port.back() == '}')) port.pop_back();
+    peers.push_back(before + (kind == "6" || kind == "tcp" ? "tcp " : "udp ") + word + ":" + port);
+  }
+  return peers;
 }
 
 }  // namespace tranche::agent

@@ -9,6 +9,7 @@
 #include "agent/sandbox_plan.hpp"
 #include "base/bytes.hpp"
 #include "base/result.hpp"
+#include "gpu/port.hpp"
 #include "wire/agent_message.hpp"
 
 namespace tranche::agent {
@@ -21,6 +22,8 @@ struct NodeRules {
   std::vector<std::string> networks_allowed{};
   std::string no_network = "its operator chose --job-network none";  // Why they get none.
   bool sharing_daemons = false;  // Soft slices share through the vendor's daemon, where there is one.
+  gpu::TimeSlice time_slice = gpu::TimeSlice::kDefault;  // Of soft slices that take turns.
+  bool exclusive_devices = false;                        // Dedicated devices take one process at a time.
   Bytes log_quota = mebibytes(64);
   Bytes disk_default = gibibytes(16);  // For jobs that name none.
   std::uint64_t processes_max = 4096;

@@ -66,6 +66,10 @@ struct LeasePage {
   Word64 network_bytes;  // In and out.
   // By the agent.
   Word64 metered_network;
+  // By the supervisor: whether files opened outside of the job's places were noted, and how many beyond those
+  // listed.
+  Word64 files_watched;
+  Word64 files_more;
   Word64
       grant_bytes;  // Of the grant, behind the page in the same file. Written last: then the lease is whole.
 };

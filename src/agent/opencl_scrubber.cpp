@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/opencl_scrubber.hpp"
 
+#include "agent/host_time.hpp"
 #include "gpu/device_identity.hpp"
+#include "gpu/device_tests.hpp"
 #include "gpu/scrub.hpp"
 
 namespace tranche::agent {
@@ -13,8 +15,10 @@ gpu::DeviceSession& OpenClScrubber::session_for(const wire::DeviceFacts& device)
   for (const gpu::OpenClDevice& found : gpu::opencl_devices()) {
     const bool same = found.facts.uuid == device.uuid ||
                       (!device.pci_address.empty() && found.facts.pci_address == device.pci_address);
-    if (same)
-      return *sessions_.emplace(device.uuid, std::make_unique<gpu::DeviceSession>(found)).first->second;
+    if (!same) continue;
+    auto session = std::make_unique<gpu::DeviceSession>(found);
+    session->stop_when(stopping_);
+    return *sessions_.emplace(device.uuid, std::move(session)).first->second;
   }
   throw gpu::CannotRun("no OpenCL driver reaches " + device.uuid);
 }
@@ -31,6 +35,16 @@ void OpenClScrubber::scrub(const wire::DeviceFacts& device, Bytes slice, wire::S
     receipt.nonzero_bytes = numbers.nonzero_bytes;
     receipt.method = numbers.method;
   } catch (const std::exception& problem) { receipt.method = std::string("none: ") + problem.what(); }
+}
+
+std::optional<wire::AcceptanceReceipt> OpenClScrubber::test(const wire::DeviceFacts& device, Bytes slice) {
+  try {
+    return gpu::test_between_leases(session_for(device), slice.count);
+  } catch (const std::exception& problem) {
+    wire::AcceptanceReceipt receipt{.level = wire::TestLevel::kQuick, .at = wall_time()};
+    receipt.tests.push_back({.name = "device", .verdict = wire::Verdict::kUnknown, .detail = problem.what()});
+    return receipt;
+  }
 }
 
 }  // namespace tranche::agent

@@ -2,6 +2,7 @@
 #pragma once
 // Wipes through OpenCL, which reaches any vendor's device: what the slice may hold is taken, zeroed and read
 // back.
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,9 +16,12 @@ namespace tranche::agent {
 class OpenClScrubber : public Scrubber {
  public:
   void scrub(const wire::DeviceFacts& device, Bytes slice, wire::ScrubReceipt& receipt) override;
+  void stop() override { stopping_ = true; }
+  std::optional<wire::AcceptanceReceipt> test(const wire::DeviceFacts& device, Bytes slice) override;
 
  private:
   gpu::DeviceSession& session_for(const wire::DeviceFacts& device);
+  std::atomic<bool> stopping_ = false;
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<gpu::DeviceSession>> sessions_;  // By uuid: kernels are built once.
 };

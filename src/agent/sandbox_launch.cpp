@@ -19,6 +19,7 @@
 
 #include "agent/bubblewrap.hpp"
 #include "agent/descriptor.hpp"
+#include "agent/file_watch.hpp"
 #include "agent/sandbox_rights.hpp"
 #include "agent/sandbox_root.hpp"
 #include "agent/sandbox_runtime.hpp"
@@ -96,6 +97,36 @@ int enter_root(const SandboxLaunch& launch) {
       {launch.binds.begin() + static_cast<std::ptrdiff_t>(launch.plan.binds_shared), launch.binds.end()});
 }
 
+// With the way to learn which files it opens, where there is one.
+void tell_that_it_stands(int info, int files = -1) {
+  const char stands = 1;
+  iovec piece{const_cast<char*>(&stands), 1};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  if (files >= 0) {
+    message.msg_control = space;
+    message.msg_controllen = sizeof space;
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &files, sizeof files);
+  }
+  if (::sendmsg(info, &message, MSG_NOSIGNAL) != 1) ::_exit(125);
+}
+
+// Where the job may write, and what the platform itself puts there.
+std::vector<std::string> own_places(const SandboxLaunch& launch) {
+  std::vector<std::string> places{"/run"};
+  for (const Bind& bind : launch.binds)
+    if (bind.kind == BindKind::kWritable) places.push_back(bind.target);
+  return places;
+}
+
+int files_watched = -1;  // Of this process, which is the first of one sandbox.
+
 void set_up(const SandboxLaunch& launch) {
   if (!launch.enter_group()) throw std::runtime_error("cannot enter the control group");
   if (::unshare(CLONE_NEWCGROUP) != 0 && errno != EINVAL) fail("cannot hide control groups");
@@ -108,6 +139,7 @@ void set_up(const SandboxLaunch& launch) {
     fail("cannot raise the loopback");
   }
   const Descriptor settings(enter_root(launch));
+  files_watched = FileWatch::begin(launch.plan.uid, own_places(launch)).release();
   limit_resources(launch.plan);
   enter_user_namespace(launch.plan.uid, settings.get());
   if (!drop_capabilities()) fail("cannot give up capabilities");
@@ -122,11 +154,6 @@ void set_up_or_end(const SandboxLaunch& launch, void (*set_up)(const SandboxLaun
     ::dprintf(2, "tranche: %s\n", error.what());
     ::_exit(125);
   }
-}
-
-void tell_that_it_stands(int info) {
-  const char stands = 1;
-  if (::write(info, &stands, 1) != 1) ::_exit(125);
 }
 
 // Until the runtime has started the job, or has given up.
@@ -180,7 +207,8 @@ void prepare_for_runtime(const SandboxLaunch& launch) {
     ::_exit(126);
   }
   wait_for_network(launch.descriptors.go);
-  tell_that_it_stands(info);
+  tell_that_it_stands(info, files_watched);
+  if (files_watched >= 0) ::close(files_watched);
   const int pid = ::vfork();  // Nothing is copied: the parent waits until the command has replaced us.
   if (pid == 0) {
     ::execve(argv[0], argv.data(), envp.data());

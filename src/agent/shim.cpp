@@ -243,6 +243,7 @@ int Supervisor::wait_milliseconds() const {
 }
 
 void Supervisor::watch_disk(BootTime now) {
+  files_.take();
   watch_processes();
   watch_volumes();
   page_->network_bytes = network_before_ + network_.bytes_carried();

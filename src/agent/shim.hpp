@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agent/cgroup.hpp"
+#include "agent/file_watch.hpp"
 #include "agent/host_time.hpp"
 #include "agent/job_network.hpp"
 #include "agent/lease_page.hpp"
@@ -66,6 +67,8 @@ class Supervisor {
   void watch_volumes();
   void watch_processes();
   void note_behaviour();
+  void note_peers();
+  void note_files();
   [[nodiscard]] int wait_milliseconds() const;
   void stop_job(wire::EndReason reason, BootTime grace, const std::string& why);
   void kill_job(wire::EndReason reason, const std::string& why);
@@ -105,6 +108,7 @@ class Supervisor {
   std::vector<Session> sessions_;
   std::vector<std::uint64_t> volume_bytes_;  // As the job found them.
   std::uint32_t outputs_seen_ = 0;
+  FileWatch files_;
 };
 
 }  // namespace tranche::agent

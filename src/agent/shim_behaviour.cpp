@@ -23,6 +23,15 @@ std::uint64_t number_inside(int pid) {
   return last == std::string::npos ? 0 : std::strtoull(numbers.c_str() + last, nullptr, 10);
 }
 
+void append_lines(const std::string& file, const std::vector<std::string>& lines) {
+  if (lines.empty()) return;
+  const Descriptor out(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  // What cannot be written down is missing from the record, and from nothing else.
+  static_cast<void>(out.open() && ::write(out.get(), text.data(), text.size()) > 0);
+}
+
 void raise(LeasePage::Word64& word, std::uint64_t value) {
   if (value > word.load()) word = value;
 }
@@ -46,6 +55,23 @@ void Supervisor::note_behaviour() {
   page_->memory_kills = world_.cgroups->memory_kills(group_);
   page_->cpu_microseconds = use.cpu_microseconds;
   page_->throttled_microseconds = use.throttled_microseconds;
+}
+
+// Beside the lease's page, a line each; the agent puts them into the record.
+void Supervisor::note_peers() {
+  std::vector<std::string> peers = network_.peers(world_.network);
+  if (plan_.network == NetworkKind::kGang)
+    for (std::size_t rank = 0; rank < plan_.gang.members.size(); ++rank)
+      if (rank != plan_.gang.rank) peers.push_back("gang rank " + std::to_string(rank));
+  append_lines(plan_.folder + "/peers", peers);
+}
+
+void Supervisor::note_files() {
+  files_.take();
+  if (!files_.watches()) return;
+  append_lines(plan_.folder + "/files", files_.paths());
+  page_->files_watched = 1;
+  page_->files_more = files_.more();
 }
 
 // A volume may be full; it may not grow beyond that. One that was over its quota before can be tidied up.

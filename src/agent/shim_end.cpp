@@ -108,6 +108,7 @@ bool Supervisor::clean_up(int status, bool setup_failed) {
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   const bool out_of_memory = world_.cgroups->memory_kills(group_) > 0;
   note_behaviour();
+  note_files();
   if (!end_leftovers()) {
     say("processes of the job are left that cannot be ended");
     set_phase(JobPhase::kStuck);

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -35,10 +36,31 @@ Pipe make_pipe() {
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
+Pipe make_socket_pair() {
+  int ends[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw std::runtime_error("cannot make a pair of sockets");
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
 std::string nul_separated(const std::vector<std::string>& words) {
   std::string out;
   for (const std::string& word : words) out.append(word).push_back('\0');
   return out;
+}
+
+ssize_t receive_with(int socket, void* data, std::size_t bytes, int& passed) {
+  iovec piece{data, bytes};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  const ssize_t got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  const cmsghdr* header = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (header != nullptr) std::memcpy(&passed, CMSG_DATA(header), sizeof passed);
+  return got;
 }
 
 // Into every namespace of the sandbox, as its user, with its filter. Ends in exec.
@@ -77,7 +99,7 @@ std::vector<std::string> split_words(const std::string& text) {
 void Supervisor::start(const std::string& text) {
   Descriptor out = stdout_.open_pipe();
   Descriptor err = stderr_.open_pipe();
-  Pipe info = make_pipe();
+  Pipe info = make_socket_pair();  // Descriptors come through it, too.
   Pipe ready = make_pipe();
   const bool networked = plan_.network == NetworkKind::kPrivate || plan_.network == NetworkKind::kGang;
   Pipe go = networked ? make_pipe() : Pipe{};
@@ -130,6 +152,7 @@ void Supervisor::begin_network(Descriptor go) {
 }
 
 void Supervisor::end_network() {
+  note_peers();
   network_before_ += network_.bytes_carried();
   page_->network_bytes = network_before_;
   network_.end();
@@ -167,11 +190,13 @@ void Supervisor::become_bubblewrap(const SandboxLaunch& launch) {
   }
 }
 
-// A byte when root launched it; from bubblewrap {"child-pid": 4711, ...}
+// A byte when root launched it, with a descriptor; from bubblewrap {"child-pid": 4711, ...}
 void Supervisor::take_info() {
   char piece[512];
   while (info_.open()) {
-    const ssize_t got = ::read(info_.get(), piece, sizeof piece);
+    int passed = -1;
+    const ssize_t got = receive_with(info_.get(), piece, sizeof piece, passed);
+    if (passed >= 0) files_.follow(Descriptor(passed));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) break;
     if (got == 0) info_.reset();

@@ -98,11 +98,19 @@ struct DeviceMetric {
   std::function<std::string(const wire::DeviceSample&, const wire::DeviceFacts&)> value;
 };
 
-// Only what is measured here. Profiling counters (DCGM_FI_PROF_*) are not, and are left out, not made up.
-const std::array<DeviceMetric, 8>& device_metrics() {
+template <class Value>
+std::string if_measured(const std::optional<Value>& value) {
+  return value ? std::to_string(*value) : "";
+}
+std::string ratio_if_measured(const std::optional<std::uint16_t>& milli) {
+  return milli ? thousandths(*milli) : "";
+}
+
+// Only what is measured: what a device does not count is left out, not made up.
+const std::array<DeviceMetric, 13>& device_metrics() {
   using S = wire::DeviceSample;
   using F = wire::DeviceFacts;
-  static const std::array<DeviceMetric, 8> kAll{
+  static const std::array<DeviceMetric, 13> kAll{
       {{"DCGM_FI_DEV_GPU_UTIL",
         "gauge",
         "GPU utilization (in %).",
@@ -136,7 +144,29 @@ const std::array<DeviceMetric, 8>& device_metrics() {
        {"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
         "counter",
         "Double-bit ECC errors since the driver was loaded.",
-        [](const S& s, const F&) { return std::to_string(s.ecc_uncorrected); }}}};
+        [](const S& s, const F&) { return std::to_string(s.ecc_uncorrected); }},
+       {"DCGM_FI_DEV_ECC_SBE_VOL_TOTAL",
+        "counter",
+        "Single-bit ECC errors since the driver was loaded.",
+        [](const S& s, const F&) { return if_measured(s.ecc_corrected); }},
+       {"DCGM_FI_DEV_MEM_COPY_UTIL",
+        "gauge",
+        "Time in which memory was read or written (in %).",
+        [](const S& s, const F&) {
+          return s.memory_busy_milli ? std::to_string(*s.memory_busy_milli / 10) : std::string();
+        }},
+       {"DCGM_FI_PROF_SM_ACTIVE",
+        "gauge",
+        "Ratio of multiprocessors with work, over time.",
+        [](const S& s, const F&) { return ratio_if_measured(s.sm_active_milli); }},
+       {"DCGM_FI_PROF_DRAM_ACTIVE",
+        "gauge",
+        "Ratio of the memory's throughput that was used.",
+        [](const S& s, const F&) { return ratio_if_measured(s.dram_active_milli); }},
+       {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
+        "counter",
+        "Energy since the driver was loaded (in mJ).",
+        [](const S& s, const F&) { return if_measured(s.energy_millijoules); }}}};
   return kAll;
 }
 
@@ -196,7 +226,8 @@ void append_device_metrics(std::string& out,
       for (const wire::DeviceSample& sample : facts.last.devices) {
         if (sample.uuid != device.facts.uuid || !facts.connected) continue;
         for (std::size_t i = 0; i < families.size(); ++i)
-          families[i].add(labels, device_metrics()[i].value(sample, device.facts));
+          if (const std::string value = device_metrics()[i].value(sample, device.facts); !value.empty())
+            families[i].add(labels, value);
       }
     }
   }

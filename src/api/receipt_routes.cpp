@@ -54,7 +54,8 @@ void add_receipts(const FoundRecord& record, const engine::Lease& lease, wire::L
 void add_tests(const FoundRecord& record, const engine::Lease& lease, wire::LeaseReceipts& out) {
   wire::JournalProof proof = record.proof;
   proof.found = true;
-  for (const wire::AcceptanceReceipt& one : record.receipts.acceptances) {
+  for (wire::AcceptanceReceipt one : record.receipts.acceptances) {
+    if (one.lease != lease.id) one.lease = {};  // Whose it was before is nobody's business.
     for (const engine::Slice& slice : lease.slices)
       if (slice.device == one.device) out.acceptances.push_back({one, proof});
   }

@@ -108,6 +108,41 @@ void top(Api& api, Call call) {
            });
 }
 
+// Of nodes and tenants that the caller sees.
+void add_moments(const State& state,
+                 const Actor& actor,
+                 const std::vector<server::Telemetry::Moment>& moments,
+                 wire::TelemetryList& out) {
+  std::map<NodeId, wire::NodeSeries> nodes;
+  std::map<PartyId, wire::QueueSeries> queues;
+  for (const auto& [id, node] : state.nodes)
+    if (node.state != wire::NodeState::kRetired && engine::can_see(state, actor, node.owner))
+      nodes[id] = {.node = node.name, .simulated = node.simulated};
+  for (const auto& [id, party] : state.parties)
+    if (id.kind() == PartyKind::kTenant && engine::may(state, actor, engine::Action::kViewJob, id))
+      queues[id] = {.tenant = engine::path_of(state, id)};
+  for (const server::Telemetry::Moment& moment : moments) {
+    for (const auto& [id, connected] : moment.connected)
+      if (const auto found = nodes.find(id); found != nodes.end())
+        found->second.points.push_back({moment.at, connected});
+    for (auto& [id, series] : queues) {
+      const auto queue = moment.queues.find(id);
+      if (queue == moment.queues.end())
+        series.points.push_back({.at = moment.at});
+      else
+        series.points.push_back({moment.at, queue->second.pending, queue->second.longest_wait});
+    }
+  }
+  for (auto& [id, series] : nodes) {
+    const auto up =
+        std::count_if(series.points.begin(), series.points.end(), [](const auto& p) { return p.connected; });
+    if (!series.points.empty())
+      series.available_milli = up * 1000 / static_cast<std::int64_t>(series.points.size());
+    out.nodes.push_back(std::move(series));
+  }
+  for (auto& [id, series] : queues) out.queues.push_back(std::move(series));
+}
+
 void telemetry(Api& api, Call call) {
   const server::AgentHub* hub = api.options().hub;
   const std::string device_name(call.query_value("device"));
@@ -135,6 +170,7 @@ void telemetry(Api& api, Call call) {
                                     .points = kept.points(node.id, device.facts.uuid, now - since)});
              }
              if (!device_name.empty() && out.items.empty()) return refuse(engine::not_found());
+             if (device_name.empty()) add_moments(state, actor, kept.moments(now - since), out);
              return json(out);
            });
 }
@@ -157,6 +193,10 @@ void behaviour(Api& api, Call call) {
                                     .reason = lease.reason,
                                     .device_milli_granted = lease.gpu_milli(),
                                     .device_nanoseconds = lease.use.device_nanoseconds,
+                                    .vram_byte_seconds = lease.use.vram_byte_seconds,
+                                    .energy_millijoules = lease.use.energy_millijoules,
+                                    .copied_bytes = lease.use.copied_bytes,
+                                    .network_bytes = lease.use.network_bytes,
                                     .record = *lease.behaviour});
              }
              return json(out);
@@ -177,7 +217,7 @@ std::vector<Route> telemetry_routes() {
            .path = "/v1/telemetry",
            .id = "list_telemetry",
            .tag = "capacity",
-           .summary = "What devices measured in the last hours",
+           .summary = "What devices measured in the last hours, which nodes were there, and who waited",
            .gives = body<wire::TelemetryList>(),
            .query = {"device", "since"},
            .handle = telemetry},

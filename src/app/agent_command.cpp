@@ -28,9 +28,10 @@ namespace {
 struct AgentFlags {
   std::string server{}, token{}, pin{}, name{}, data{}, simulated{},
       job_network = "private", soft_sharing = "time-slice", service_address = "127.0.0.1", log_quota{},
-      meter_every{}, images{}, volume_encryption = "on", shared_volumes{}, image_runtime = "auto";
+      meter_every{}, images{}, volume_encryption = "on", shared_volumes{}, image_runtime = "auto",
+      time_slice = "default";
   std::vector<std::string> labels{}, networks_allowed{};
-  bool drain_on_exit = false;
+  bool drain_on_exit = false, exclusive_devices = false;
 };
 
 std::string host_name() {
@@ -91,6 +92,11 @@ agent::AgentOptions options_of(const AgentFlags& flags, const std::filesystem::p
   options.rules.uid_base = agent::default_uid_base();
   set_job_network(options.rules, flags);
   options.rules.sharing_daemons = flags.soft_sharing == "mps";
+  options.rules.exclusive_devices = flags.exclusive_devices;
+  const std::array<std::string_view, 4> slices{
+      "default", "short", "medium", "long"};  // As the driver counts them.
+  for (std::size_t i = 0; i < slices.size(); ++i)
+    if (flags.time_slice == slices[i]) options.rules.time_slice = static_cast<gpu::TimeSlice>(i);
   options.rules.service_address = flags.service_address;
   if (!flags.images.empty()) options.rules.images = std::filesystem::absolute(flags.images);
   if (!flags.log_quota.empty()) {
@@ -224,6 +230,15 @@ void add_agent(CLI::App& root) {
           "Who starts jobs with an image: auto (crun where it is installed), none (the agent itself)")
       ->check(CLI::IsMember({"auto", "none"}))
       ->capture_default_str();
+  command
+      ->add_option(
+          "--time-slice",
+          flags->time_slice,
+          "How long a job on a soft slice of an NVIDIA device has it at a time: default, short, medium, long")
+      ->check(CLI::IsMember({"default", "short", "medium", "long"}))
+      ->capture_default_str();
+  command->add_flag(
+      "--exclusive-devices", flags->exclusive_devices, "Dedicated NVIDIA devices take one process at a time");
   command->add_option("--log-quota", flags->log_quota, "Bytes kept of each output stream, e.g. 64MiB");
   command->add_option("--meter-every", flags->meter_every, "How often use is reported, e.g. 10s");
   command->add_flag(

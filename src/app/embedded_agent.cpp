@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <csignal>
+#include <poll.h>
 #include <stdexcept>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -44,6 +45,12 @@ EmbeddedAgent::EmbeddedAgent(const EmbeddedAgentOptions& options) {
 EmbeddedAgent::~EmbeddedAgent() {
   if (pid_ <= 0) return;
   ::kill(pid_, SIGTERM);
+  constexpr int kLooks = 900, kEachMilliseconds = 50;  // Jobs have thirty seconds to end, and wipes five.
+  for (int look = 0; look < kLooks; ++look) {
+    if (::waitpid(pid_, nullptr, WNOHANG) != 0) return;
+    ::poll(nullptr, 0, kEachMilliseconds);
+  }
+  ::kill(pid_, SIGKILL);  // What it leaves ends with its leases.
   ::waitpid(pid_, nullptr, 0);
 }
 

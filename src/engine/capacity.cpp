@@ -196,17 +196,27 @@ void Capacity::refresh_device(const State& state, const Device& device) {
   if (device.state == DeviceState::kScrubbing) scrubbing_.insert(device.id);
   kept_.erase(device.id);
   if (takes_work(device.state) && device.record.kept_for != PartyId{}) kept_.insert(device.id);
+  owed_.erase(device.id);
+  if (!device.record.owed.empty()) owed_[device.id] = state.leases.at(device.record.owed.front()).tenant;
   changed();
+}
+
+void Capacity::block(DeviceId id, std::vector<DeviceId>& blocked) {
+  const auto [index, position] = places_.at(id);
+  // What somebody else keeps closed stays closed when this choice is over.
+  if (fleet().node(index).devices[static_cast<std::size_t>(position)].blocked) return;
+  placer_.set_blocked(index, position, true);
+  blocked.push_back(id);
+}
+
+void Capacity::block_owed(PartyId tenant, std::vector<DeviceId>& blocked) {
+  for (const auto& [id, debtor] : owed_)
+    if (debtor != tenant && places_.contains(id)) block(id, blocked);
 }
 
 void Capacity::block_restricted(bool preemptible, bool shares, std::vector<DeviceId>& blocked) {
   for (const auto& [id, limits] : restricted_) {
-    if (!(limits.first && !preemptible) && !(limits.second && shares)) continue;
-    const auto [index, position] = places_.at(id);
-    // What somebody else keeps closed stays closed when this choice is over.
-    if (fleet().node(index).devices[static_cast<std::size_t>(position)].blocked) continue;
-    placer_.set_blocked(index, position, true);
-    blocked.push_back(id);
+    if ((limits.first && !preemptible) || (limits.second && shares)) block(id, blocked);
   }
 }
 

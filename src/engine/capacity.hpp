@@ -90,6 +90,9 @@ class Capacity {
   void unblock(const std::vector<DeviceId>& blocked);
   // Devices that were left by a tenant and not wiped, because his next job waits.
   [[nodiscard]] const std::set<DeviceId>& kept() const { return kept_; }
+  // Devices with parts that were given back unwiped, and the tenant who alone may have them until then.
+  [[nodiscard]] const std::map<DeviceId, PartyId>& owed() const { return owed_; }
+  void block_owed(PartyId tenant, std::vector<DeviceId>& blocked);
   // Those, and the ones that are being wiped after a tenant: soon free for everybody.
   [[nodiscard]] std::vector<DeviceId> between_tenants(const State&) const;
   // Opens those of a tenant for one choice of whole devices; bar() closes them again.
@@ -168,7 +171,9 @@ class Capacity {
   std::set<LeaseId> elastic_;
   std::set<LeaseId> preemptible_;  // Live, and may be stopped for work of higher priority.
   std::map<DeviceId, std::pair<bool, bool>> restricted_;  // On probation; never shared.
+  void block(DeviceId id, std::vector<DeviceId>& blocked);
   std::set<DeviceId> kept_;
+  std::map<DeviceId, PartyId> owed_;
   std::set<DeviceId> scrubbing_;
   std::map<PartyId, std::int64_t> running_milli_;
   std::map<WaitingKey, std::set<JobId>> waiting_;

@@ -6,6 +6,7 @@
 #include "engine/attempt.hpp"
 #include "engine/decide.hpp"
 #include "engine/device_life.hpp"
+#include "engine/health_steps.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -42,10 +43,34 @@ void wipe(const State& state, const Device& device, LeaseId lease, Events& event
     steps.order_wipe(lease, events);
 }
 
-// A wipe writes and reads every byte of the device by its own kernels: that is the test of a hand-over.
-void through_the_door(DeviceSteps& steps, Events& events) {
+// Wiped, and tested beside it. Agents before 0.2 bring no test: a wipe writes and reads every byte of the
+// device by its own kernels, and has to stand for it.
+void through_the_door(DeviceSteps& steps, const wire::AcceptanceReceipt* test, Events& events) {
+  const Cause tested = test == nullptr ? Cause{.reason = "wiped and read back"}
+                                       : Cause{.reason = "wiped, read back and tested: " + finding_of(*test),
+                                               .table_version = test->table_version};
   steps.advance(LifecycleEvent::kScrubVerified, {.reason = "wiped and read back"}, events);
-  steps.advance(LifecycleEvent::kTestPassed, {.reason = "wiped and read back"}, events);
+  steps.advance(LifecycleEvent::kTestPassed, tested, events);
+}
+
+const wire::AcceptanceReceipt* test_after(const wire::Receipts& receipts, DeviceId device, LeaseId lease) {
+  for (const wire::AcceptanceReceipt& one : receipts.acceptances)
+    if (one.device == device && one.lease == lease && lease != LeaseId{}) return &one;
+  return nullptr;
+}
+
+// Whether somebody of another tenant waits for a part of a device, and may share with this one.
+bool another_waits(const State& state, PartyId debtor, const std::set<JobId>& placed) {
+  const Capacity& capacity = *state.index.capacity;
+  const std::uint32_t group = trust_group(state, debtor);
+  for (const auto& [key, jobs] : capacity.waiting()) {
+    if (key.tenant == debtor || key.kind == kNoKind || trust_group(state, key.tenant) != group) continue;
+    const auto left = std::find_if(jobs.begin(), jobs.end(), [&](JobId id) { return !placed.contains(id); });
+    if (left == jobs.end()) continue;
+    const auto shape = capacity.shape_of(state.jobs.at(*left).ask, group);
+    if (shape && shape->shares()) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -79,7 +104,7 @@ void append_handover(
     }
     DeviceSteps steps(state, device);  // Its node wiped it before it said so.
     if (steps.advance(LifecycleEvent::kTenantLeft, {.reason = "its tenant left"}, events))
-      through_the_door(steps, events);
+      through_the_door(steps, nullptr, events);
   }
 }
 
@@ -114,6 +139,20 @@ void append_unclaimed(const State& state, Events& events) {
   }
 }
 
+void append_settlements(const State& state, Events& events) {
+  const Capacity& capacity = *state.index.capacity;
+  if (capacity.owed().empty()) return;
+  std::set<JobId> placed;
+  for (const Event& event : events)
+    if (const auto* granted = std::get_if<LeaseGranted>(&event)) placed.insert(granted->job);
+  for (const auto& [id, debtor] : capacity.owed()) {
+    const Device& device = state.devices.at(id);
+    if (device.record.order != 0 || !takes_work(device.state) || !another_waits(state, debtor, placed))
+      continue;
+    DeviceSteps(state, device).order(DeviceTask::kSettle, TestLevel::kQuick, events);
+  }
+}
+
 void append_wipe_steps(const State& state, const Node& node, const wire::Receipts& receipts, Events& events) {
   const auto fail = [&](const Device& device, const std::string& reason) {
     DeviceSteps steps(state, device);
@@ -135,7 +174,13 @@ void append_wipe_steps(const State& state, const Node& node, const wire::Receipt
       fail(*device, "its memory could not be wiped: " + scrub.method);
     } else {
       DeviceSteps steps(state, *device);
-      through_the_door(steps, events);
+      const wire::AcceptanceReceipt* test = test_after(receipts, scrub.device, scrub.lease);
+      if (test != nullptr && test->verdict == wire::Verdict::kCritical)
+        fail(*device, "it failed the test between two tenants: " + finding_of(*test));
+      else if (test != nullptr && !ran(*test))  // It is tried once more, by itself.
+        steps.order(DeviceTask::kAccept, TestLevel::kQuick, events);
+      else
+        through_the_door(steps, test, events);
     }
   }
   for (const wire::DeviceOutcome& outcome : receipts.outcomes) {

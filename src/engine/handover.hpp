@@ -17,6 +17,10 @@ void append_handover(const State&, const Envelope&, const Lease&, LeaseState how
 // Devices that were kept for a tenant whose job went elsewhere, or had to wait: wiped now, for everybody.
 void append_unclaimed(const State&, Events&);
 
+// Parts of devices that were given back unwiped while their tenant had them alone: wiped as soon as somebody
+// else waits who would share the device.
+void append_settlements(const State&, Events&);
+
 // The receipt of a wipe brings the device back, or takes it out.
 void append_wipe_steps(const State&, const Node&, const wire::Receipts&, Events&);
 

@@ -214,6 +214,8 @@ void apply(State& state, const Envelope& envelope, const DeviceStateChanged& eve
   if (served && event.before != event.after) device.record.when_idle = WhenIdle::kNothing;
   if (event.after == DeviceState::kHealthy) device.record.dedicated_only = false;
   device.record.kept_for = {};
+  // A wipe of the whole device pays for everybody.
+  if (event.before == DeviceState::kScrubbing && takes_work(event.after)) device.record.owed.clear();
   const bool watched = event.after == DeviceState::kProbation;
   if (watched && device.record.watched_since == Instant{}) device.record.watched_since = envelope.at;
   if (!watched && !(event.after == DeviceState::kScrubbing && event.probation))
@@ -246,6 +248,10 @@ void note_receipts(State& state, NodeId node, const wire::Receipts& receipts) {
   for (const wire::AcceptanceReceipt& receipt : receipts.acceptances) {
     const auto found = state.devices.find(receipt.device);
     if (found == state.devices.end() || found->second.node != node) continue;
+    if (receipt.lease != LeaseId{}) {  // Between two leases: beside the test that it was accepted with.
+      if (receipt.verdict != wire::Verdict::kCritical) found->second.record.quick_record = state.sequence;
+      continue;
+    }
     found->second.record.last_test = receipt;
     if (receipt.verdict != wire::Verdict::kCritical) found->second.record.test_record = state.sequence;
   }

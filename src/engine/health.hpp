@@ -63,6 +63,9 @@ struct DeviceRecord {
   LeaseId left_by{};                    // Of the whole device: it ended, and what it left was not wiped yet.
   PartyId kept_for{};       // Its tenant, whose next job may have the device as it is; nobody else may.
   Instant watched_since{};  // When probation began; hand-overs in between do not begin it anew.
+  std::vector<LeaseId>
+      owed{};  // Of one tenant: ended, given back, and not wiped yet. Nobody else's until then.
+  std::uint64_t quick_record = 0;  // Journal record of the last test between two leases that it passed.
 };
 BOOST_DESCRIBE_STRUCT(DeviceRecord,
                       (),
@@ -83,7 +86,9 @@ BOOST_DESCRIBE_STRUCT(DeviceRecord,
                        tallied,
                        left_by,
                        kept_for,
-                       watched_since))
+                       watched_since,
+                       owed,
+                       quick_record))
 
 struct DeviceOrdered {  // The node is told; its answer comes as receipts.
   DeviceId device{};

@@ -16,20 +16,6 @@ using wire::Verdict;
 constexpr std::uint8_t kTriesMax =
     2;  // "Could not run" is not "failed", but it is not a pass for ever either.
 
-bool ran(const wire::AcceptanceReceipt& receipt) {
-  return std::any_of(receipt.tests.begin(), receipt.tests.end(), [](const wire::TestOutcome& test) {
-    return test.verdict != Verdict::kUnknown;
-  });
-}
-
-std::string finding_of(const wire::AcceptanceReceipt& receipt) {
-  for (const Verdict wanted : {Verdict::kCritical, Verdict::kUnknown, Verdict::kWarning}) {
-    for (const wire::TestOutcome& test : receipt.tests)
-      if (test.verdict == wanted) return test.name + (test.detail.empty() ? "" : ": " + test.detail);
-  }
-  return "passed";
-}
-
 template <class Receipt>
 const Receipt* receipt_for(const std::vector<Receipt>& receipts, DeviceId device) {
   for (const Receipt& one : receipts) {
@@ -56,8 +42,9 @@ class Answer {
 
   void take(Events& events) {
     if (outcome_.task == DeviceTask::kReset) return take_reset(events);
-    if (outcome_.task == DeviceTask::kWipe) return;  // A hand-over: see append_wipe_steps.
-    if (outcome_.task == DeviceTask::kTest) return;  // Kept as evidence; only an acceptance moves it on.
+    if (outcome_.task == DeviceTask::kWipe) return;    // A hand-over: see append_wipe_steps.
+    if (outcome_.task == DeviceTask::kSettle) return;  // The receipts of the leases say it all.
+    if (outcome_.task == DeviceTask::kTest) return;    // Kept as evidence; only an acceptance moves it on.
     const bool waits = is_tested() || steps_.state() == DeviceState::kScrubbing;
     if (!waits) return;
     if (test_ == nullptr || !ran(*test_)) return take_silence(events);
@@ -128,7 +115,41 @@ void accept_simulated(DeviceSteps& steps, Events& events) {
     steps.advance(event, cause, events);
 }
 
+// Of a part of a device: whoever is on it beside may be hit next, so the whole device goes.
+void append_failed_tests(
+    const State& state, const Node& node, const wire::Receipts& receipts, Instant at, Events& events) {
+  for (const wire::AcceptanceReceipt& test : receipts.acceptances) {
+    const Device* device = state.device(test.device);
+    if (test.lease == LeaseId{} || test.verdict != Verdict::kCritical || device == nullptr ||
+        device->node != node.id || device->state == DeviceState::kScrubbing)
+      continue;
+    withdraw(state,
+             *device,
+             {.next = WhenIdle::kQuarantine,
+              .cause = {.reason = "it failed the test between two leases: " + finding_of(test),
+                        .signal = "test 1"},
+              .jobs = EndReason::kDeviceFault,
+              .fault = at},
+             at,
+             events);
+  }
+}
+
 }  // namespace
+
+bool ran(const wire::AcceptanceReceipt& receipt) {
+  return std::any_of(receipt.tests.begin(), receipt.tests.end(), [](const wire::TestOutcome& test) {
+    return test.verdict != Verdict::kUnknown;
+  });
+}
+
+std::string finding_of(const wire::AcceptanceReceipt& receipt) {
+  for (const Verdict wanted : {Verdict::kCritical, Verdict::kUnknown, Verdict::kWarning}) {
+    for (const wire::TestOutcome& test : receipt.tests)
+      if (test.verdict == wanted) return test.name + (test.detail.empty() ? "" : ": " + test.detail);
+  }
+  return "passed";
+}
 
 void append_receipt_steps(
     const State& state, const Node& node, const wire::Receipts& receipts, Instant at, Events& events) {
@@ -138,6 +159,7 @@ void append_receipt_steps(
     Answer(state, *device, receipts, outcome).take(events);
   }
   append_wipe_steps(state, node, receipts, events);
+  append_failed_tests(state, node, receipts, at, events);
   for (const wire::ScrubReceipt& scrub : receipts.scrubs) {
     const Device* device = state.device(scrub.device);
     const Lease* lease = state.lease(scrub.lease);

@@ -5,6 +5,10 @@
 
 namespace tranche::engine {
 
+// Of a test: whether any part of it could run, and what is most worth saying of it.
+[[nodiscard]] bool ran(const wire::AcceptanceReceipt&);
+[[nodiscard]] std::string finding_of(const wire::AcceptanceReceipt&);
+
 // A device that nobody is on, quarantined: reset, left to the operator, or sent to repair.
 void mend(DeviceSteps& steps, WhenIdle next, const std::string& reason, Events& events);
 

@@ -53,6 +53,18 @@ void leave_unwiped(State& state, NodeId node, LeaseId id, Instant at) {
   tally(state, lease, at);
   release_slices(state, lease, job->ask);
   lease.left = true;
+  for (const Slice& slice : lease.slices) {
+    Device& device = state.devices.at(slice.device);
+    device.record.owed.push_back(id);
+    state.index.capacity->refresh_device(state, device);
+  }
+}
+
+void note_paid(State& state, const Lease& lease) {
+  for (const Slice& slice : lease.slices) {
+    Device& device = state.devices.at(slice.device);
+    if (std::erase(device.record.owed, lease.id) != 0) state.index.capacity->refresh_device(state, device);
+  }
 }
 
 }  // namespace
@@ -91,8 +103,8 @@ void apply(State& state, const Envelope& envelope, const LeaseGranted& event) {
       device.record.left_by = {};
       capacity.refresh_device(state, device);
     }
-    const std::uint64_t record = device.record.test_record;
-    if (record != 0) lease.tested.push_back(record);
+    for (const std::uint64_t record : {device.record.test_record, device.record.quick_record})
+      if (record != 0) lease.tested.push_back(record);
   }
   capacity.take(lease, job.ask);
   place_volumes(state, job, event.node);
@@ -234,6 +246,7 @@ void apply(State& state, const Envelope& envelope, const ReceiptsKept& event) {
       lease.receipts.push_back(state.sequence);
     if (lease.left) {
       lease.scrubbed = whole;
+      if (whole) note_paid(state, lease);
       continue;
     }
     tally(state, lease, envelope.at);

@@ -402,6 +402,7 @@ class Pass {
     close_unreachable(state_, job, closed);
     std::vector<DeviceId> blocked;
     capacity_.block_restricted(job.ask.preemptible, shape.shares(), blocked);
+    capacity_.block_owed(tenant_of(state_, job.owner), blocked);
     was_closed_ = !closed.empty() || !barred_.empty() || !blocked.empty() || !capacity_.kept().empty();
     for (const NodeId node : closed)
       if (takes_work(state_.nodes.at(node))) capacity_.close(node, true);
@@ -546,6 +547,7 @@ Decision decide(const State& state, const Envelope& envelope, const Schedule&) {
   if (events.empty()) {
     events = Pass(state, envelope).run();
     append_unclaimed(state, events);
+    append_settlements(state, events);
     return events;
   }
   state.index.capacity->changed();

@@ -134,6 +134,8 @@ class Starter {
     if (hold == nullptr || !takes_work(device.state)) return std::nullopt;
     const PartyId kept_for = device.record.kept_for;  // Not wiped: for its own tenant, and whole.
     if (kept_for != PartyId{} && (kept_for != booking.tenant || !shape.whole())) return std::nullopt;
+    const auto owed = capacity_.owed().find(booked.device);
+    if (owed != capacity_.owed().end() && owed->second != booking.tenant) return std::nullopt;
     const auto before = used_.find({booking.id, booked.device});
     const Used used = before == used_.end() ? Used{} : before->second;
     if (shape.profile != 0) {

@@ -90,6 +90,7 @@ void DeviceSession::start(cl_kernel kernel, std::size_t items) {
 }
 
 std::optional<DeviceBuffer> DeviceSession::allocate(std::size_t bytes) {
+  go_on();
   cl_int status = CL_SUCCESS;
   cl_mem const memory = api_.create_buffer(context_, CL_MEM_READ_WRITE, bytes, nullptr, &status);
   if (status != CL_SUCCESS || memory == nullptr) return std::nullopt;
@@ -123,7 +124,12 @@ void DeviceSession::copy(const DeviceBuffer& from, const DeviceBuffer& to, std::
 void DeviceSession::fill(const DeviceBuffer& buffer, unsigned char value) {
   check(api_.fill_buffer(queue_, buffer.get(), &value, 1, 0, buffer.bytes(), 0, nullptr, nullptr), "fill");
 }
+void DeviceSession::go_on() const {
+  if (stop_ != nullptr && stop_->load()) throw CannotRun("ended before it was done");
+}
+
 void DeviceSession::finish() {
+  go_on();
   check(api_.finish(queue_), "finish its work");
 }
 

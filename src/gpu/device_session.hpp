@@ -2,6 +2,7 @@
 #pragma once
 // An OpenCL device opened for our own work: one queue in order, our kernels built, buffers that free
 // themselves. Whatever the driver refuses is a CannotRun, which is not a verdict about the hardware.
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -68,6 +69,8 @@ class DeviceSession {
   void copy(const DeviceBuffer& from, const DeviceBuffer& to, std::size_t bytes);
   void fill(const DeviceBuffer& buffer, unsigned char value);
   void finish();
+  // When it becomes true, the next wait or allocation throws CannotRun: a wipe may take minutes.
+  void stop_when(const std::atomic<bool>& asked) { stop_ = &asked; }
 
   // Work-items with which our kernels, which all loop, fill the device.
   [[nodiscard]] std::size_t items_to_fill() const { return items_; }
@@ -79,6 +82,7 @@ class DeviceSession {
   cl_kernel find_kernel(const std::string& name);
   void start(cl_kernel kernel, std::size_t items);
   void check(cl_int status, const char* what) const;
+  void go_on() const;
   void release();
   void set_argument(cl_kernel kernel, cl_uint index, const DeviceBuffer& buffer) {
     cl_mem memory = buffer.get();
@@ -97,6 +101,7 @@ class DeviceSession {
   std::map<std::string, cl_kernel> kernels_{};
   std::size_t items_ = 1;
   std::size_t largest_ = 0;
+  const std::atomic<bool>* stop_ = nullptr;
 };
 
 // Buffers over as much of the device as can be had, up to `budget` bytes (zero: all).

@@ -41,7 +41,7 @@ wire::TestOutcome judged(std::string name, std::int64_t measured, std::int64_t f
     out.detail = "no floor is known for this model";
   } else if (measured < floor) {
     out.verdict = measured < floor / 2 ? wire::Verdict::kCritical : wire::Verdict::kWarning;
-    out.detail = "slower than a healthy device of this model";
+    out.detail = kSlower;
   }
   return out;
 }

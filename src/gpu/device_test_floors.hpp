@@ -24,6 +24,7 @@ struct Floors {
 Floors floors_of(const OpenClDevice& device);
 
 // WARNING below the floor, CRITICAL below half of it, INFO where there is none.
+inline constexpr const char* kSlower = "slower than a healthy device of this model";
 wire::TestOutcome judged(std::string name, std::int64_t measured, std::int64_t floor, std::string unit);
 
 }  // namespace tranche::gpu

@@ -54,8 +54,7 @@ void add_rows(std::vector<TestOutcome>& rows, const char* name, Part&& part) {
   }
 }
 
-void run_own_tests(const OpenClDevice& device, const Plan& plan, std::vector<TestOutcome>& rows) {
-  DeviceSession session(device);
+void run_own_tests(DeviceSession& session, const Plan& plan, std::vector<TestOutcome>& rows) {
   using Rows = std::vector<TestOutcome>;
   add_rows(rows, "memory", [&] { return test_memory(session, plan.memory); });
   add_rows(rows, "compute", [&] { return Rows{test_compute(session, plan.compute)}; });
@@ -64,6 +63,26 @@ void run_own_tests(const OpenClDevice& device, const Plan& plan, std::vector<Tes
 }
 
 }  // namespace
+
+AcceptanceReceipt test_between_leases(DeviceSession& session, std::int64_t slice_bytes) {
+  constexpr std::int64_t kMemoryMost = std::int64_t{16} << 20;
+  const auto from = std::chrono::steady_clock::now();
+  AcceptanceReceipt receipt{
+      .level = TestLevel::kQuick, .at = wall_time(), .table_version = std::string(kFloorsVersion)};
+  Plan plan{
+      .memory = {.budget = std::clamp<std::int64_t>(slice_bytes / 2, 1 << 20, kMemoryMost), .rounds = 1},
+      .compute = {.rounds = 128, .launches = 1},
+      .bandwidth = {.bytes = std::size_t{4} << 20, .repeats = 2},
+      .launches = 20};
+  run_own_tests(session, plan, receipt.tests);
+  // So short a look tells right from wrong, and not fast from slow: neighbours, and the launch itself, weigh
+  // too much.
+  for (TestOutcome& row : receipt.tests)
+    if (row.detail == kSlower) row.verdict = Verdict::kInfo;
+  receipt.took = std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - from);
+  receipt.verdict = verdict_of(receipt.tests);
+  return receipt;
+}
 
 DeviceReport test_device(const OpenClDevice& device, const DeviceTestOptions& options) {
   DeviceReport report{.uuid = device.facts.uuid,
@@ -76,7 +95,8 @@ DeviceReport test_device(const OpenClDevice& device, const DeviceTestOptions& op
   receipt.table_version = kFloorsVersion;
   const auto from = std::chrono::steady_clock::now();
   try {
-    run_own_tests(device, plan_of(options), receipt.tests);
+    DeviceSession session(device);
+    run_own_tests(session, plan_of(options), receipt.tests);
   } catch (const CannotRun& problem) {
     receipt.tests.push_back({.name = "device", .verdict = Verdict::kUnknown, .detail = problem.what()});
   }

@@ -47,6 +47,10 @@ BOOST_DESCRIBE_STRUCT(DeviceFactsList, (), (items))
 
 DeviceReport test_device(const OpenClDevice& device, const DeviceTestOptions& options);
 
+// The quick level on an open device, cut to what takes milliseconds: between two leases, on what the next
+// will get. Others may be at work on the device; speeds are measured, and not judged.
+AcceptanceReceipt test_between_leases(DeviceSession& session, std::int64_t slice_bytes);
+
 // Marks those that are more than a tenth slower than the median of at least three of their model.
 void compare_with_peers(std::vector<DeviceReport>& reports);
 // The worst that was found; UNKNOWN only when nothing worse was, and something could not run.

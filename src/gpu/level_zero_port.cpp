@@ -8,6 +8,7 @@
 
 #include "gpu/device_identity.hpp"
 #include "gpu/shared_library.hpp"
+#include "gpu/topology.hpp"
 #include "gpu/unpartitioned_port.hpp"
 #include "gpu/vendor_ports.hpp"
 
@@ -131,7 +132,7 @@ class LevelZeroPort final : public UnpartitionedPort {
     if (succeeds(api_.pci, device, &pci))
       facts.pci_address = pci_address_text(pci.domain, pci.bus, pci.device, pci.function);
     describe_from_catalog(facts);
-    facts.numa_node = numa_node_of(facts.pci_address);
+    place_in_machine(facts);
     return facts;
   }
 

@@ -18,6 +18,12 @@ void load_readings(const SharedLibrary& library, Api& api) {
   library.bind(api.processes, "nvmlDeviceGetComputeRunningProcesses_v3");
   if (api.processes == nullptr) library.bind(api.processes, "nvmlDeviceGetComputeRunningProcesses_v2");
   library.bind(api.process_utilization, "nvmlDeviceGetProcessUtilization");
+  library.bind(api.total_energy, "nvmlDeviceGetTotalEnergyConsumption");
+  library.bind(api.counter_support, "nvmlGpmQueryDeviceSupport");
+  library.bind(api.counter_sample, "nvmlGpmSampleGet");
+  library.bind(api.counter_allocate, "nvmlGpmSampleAlloc");
+  library.bind(api.counter_free, "nvmlGpmSampleFree");
+  library.bind(api.counters, "nvmlGpmMetricsGet");
   library.bind(api.event_set, "nvmlEventSetCreate");
   library.bind(api.register_events, "nvmlDeviceRegisterEvents");
   library.bind(api.wait_event, "nvmlEventSetWait_v2");

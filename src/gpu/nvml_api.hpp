@@ -17,6 +17,7 @@ constexpr int kInsufficientSize = 7;
 constexpr int kGpuIsLost = 15;
 constexpr unsigned kNoInstance = 0xffffffff;
 constexpr unsigned kClockSm = 1;
+constexpr unsigned kCorrected = 0;
 constexpr unsigned kUncorrected = 1;
 constexpr unsigned kSinceBoot = 0;
 constexpr unsigned kComputeDefault = 0;
@@ -77,6 +78,24 @@ struct ComputeProfile {
   unsigned id, slices, instances, multiprocessors, copy_engines, decoders, encoders, jpeg, ofa;
 };
 
+// Counters of what the multiprocessors and the memory do, between two samples; from Hopper on.
+using CounterSample = void*;
+constexpr unsigned kCounterSm = 2, kCounterDram = 10;  // In percent.
+struct Counter {
+  unsigned id;
+  int result;
+  double value;
+  const char *short_name, *long_name, *unit;
+};
+struct Counters {
+  unsigned version, count;
+  CounterSample before, after;
+  Counter counters[512];  // As many as any driver has; it fills in `count`.
+};
+struct CounterSupport {
+  unsigned version, supported;
+};
+
 struct Api {
   int (*init)() = nullptr;
   const char* (*error_text)(int) = nullptr;
@@ -99,6 +118,12 @@ struct Api {
   int (*link_width_max)(Device, unsigned*) = nullptr;
   int (*processes)(Device, unsigned*, Process*) = nullptr;
   int (*process_utilization)(Device, ProcessSample*, unsigned*, unsigned long long) = nullptr;
+  int (*total_energy)(Device, unsigned long long*) = nullptr;
+  int (*counter_support)(Device, CounterSupport*) = nullptr;
+  int (*counter_sample)(Device, CounterSample) = nullptr;
+  int (*counter_allocate)(CounterSample*) = nullptr;
+  int (*counter_free)(CounterSample) = nullptr;
+  int (*counters)(Counters*) = nullptr;
   int (*event_set)(EventSet*) = nullptr;
   int (*register_events)(Device, unsigned long long, EventSet) = nullptr;
   int (*wait_event)(EventSet, Event*, unsigned) = nullptr;

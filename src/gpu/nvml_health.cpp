@@ -115,6 +115,21 @@ void Health::read_limits(const std::string& uuid,
   }
 }
 
+Result<void, std::string> set_time_slice(const std::string& uuid, TimeSlice length) {
+  const std::string program = find_program("nvidia-smi");
+  if (program.empty())
+    return refuse(std::string("nvidia-smi is not installed: time slices stay as they are"));
+  const ProgramEnd end =
+      run_program({.command = {program,
+                               "compute-policy",
+                               "-i",
+                               uuid,
+                               "--set-timeslice=" + std::to_string(static_cast<int>(length))},
+                   .limit = std::chrono::seconds(30)});
+  if (end.started && end.exit_code == 0) return {};
+  return refuse("the driver did not change the time slice: " + end.output.substr(0, 300));
+}
+
 Result<void, std::string> reset_device(const std::string& uuid) {
   const std::string program = find_program("nvidia-smi");
   if (program.empty()) return refuse(std::string("nvidia-smi is not installed: reboot the node instead"));

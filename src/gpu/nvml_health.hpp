@@ -34,6 +34,7 @@ class Health {
   std::set<std::string> listening_{};
 };
 
+Result<void, std::string> set_time_slice(const std::string& uuid, TimeSlice length);
 // NVML has no reset; nvidia-smi does it through the driver.
 Result<void, std::string> reset_device(const std::string& uuid);
 

@@ -8,8 +8,10 @@
 
 #include "gpu/device_identity.hpp"
 #include "gpu/mps_control.hpp"
+#include "gpu/nvml_counters.hpp"
 #include "gpu/nvml_health.hpp"
 #include "gpu/nvml_partitions.hpp"
+#include "gpu/topology.hpp"
 #include "gpu/vendor_ports.hpp"
 
 namespace tranche::gpu {
@@ -37,7 +39,7 @@ std::string capability_file(unsigned minor, const std::string& inside) {
 
 class NvmlPort final : public DevicePort {
  public:
-  explicit NvmlPort(const Api& api) : api_(api), health_(api_) { refresh(); }
+  explicit NvmlPort(const Api& api) : api_(api), health_(api_), counters_(api_) { refresh(); }
 
   [[nodiscard]] std::string name() const override { return "nvml"; }
 
@@ -58,8 +60,10 @@ class NvmlPort final : public DevicePort {
       if (!succeeds(api_.memory, device, &memory)) continue;
       DeviceSample sample{.uuid = uuid, .vram_used = {static_cast<std::int64_t>(memory.used)}};
       nvml::Utilization busy{};
-      if (succeeds(api_.utilization, device, &busy))
+      if (succeeds(api_.utilization, device, &busy)) {
         sample.busy_milli = static_cast<std::uint16_t>(busy.gpu * 10);
+        sample.memory_busy_milli = static_cast<std::uint16_t>(busy.memory * 10);
+      }
       unsigned reading = 0;
       if (succeeds(api_.power, device, &reading))
         sample.power_milliwatts = static_cast<std::int32_t>(reading);
@@ -70,6 +74,10 @@ class NvmlPort final : public DevicePort {
       unsigned long long errors = 0;
       if (succeeds(api_.ecc_errors, device, nvml::kUncorrected, nvml::kSinceBoot, &errors))
         sample.ecc_uncorrected = errors;
+      if (succeeds(api_.ecc_errors, device, nvml::kCorrected, nvml::kSinceBoot, &errors))
+        sample.ecc_corrected = errors;
+      if (succeeds(api_.total_energy, device, &errors)) sample.energy_millijoules = errors;
+      counters_.read(device, sample);
       out.push_back(std::move(sample));
     }
     return out;
@@ -154,6 +162,11 @@ class NvmlPort final : public DevicePort {
     return refuse(std::string("the driver did not change the compute mode: that needs root"));
   }
 
+  Result<void, std::string> set_time_slice(const std::string& uuid, TimeSlice length) override {
+    if (!devices_.contains(uuid)) return refuse("no device " + uuid);
+    return nvml::set_time_slice(uuid, length);
+  }
+
   Result<std::string, std::string> start_sharing(const std::string& uuid, const std::string& group) override {
     if (!devices_.contains(uuid)) return refuse("no device " + uuid);
     if (auto started = start_mps(uuid, group); !started) return refuse(std::move(started.error()));
@@ -185,7 +198,7 @@ class NvmlPort final : public DevicePort {
     char version[96] = {};
     if (succeeds(api_.driver_version, version, unsigned{sizeof version})) facts.driver_version = version;
     describe_from_catalog(facts);
-    facts.numa_node = numa_node_of(facts.pci_address);
+    place_in_machine(facts);
     facts.profiles = nvml::profiles_of(api_, device, facts.model);
     if (shared_[uuid]) facts.mode = wire::DeviceMode::kShared;
     if (nvml::is_partitioned(api_, device)) facts.mode = wire::DeviceMode::kPartitioned;
@@ -240,6 +253,7 @@ class NvmlPort final : public DevicePort {
 
   Api api_;
   nvml::Health health_;
+  nvml::ActivityCounters counters_;
   std::map<std::string, Device> devices_{};
   std::map<std::string, bool> shared_{};
 };

@@ -39,6 +39,9 @@ class HidingPort final : public DevicePort {
   Result<void, std::string> set_exclusive(const std::string& uuid, bool exclusive) override {
     return port_->set_exclusive(uuid, exclusive);
   }
+  Result<void, std::string> set_time_slice(const std::string& uuid, TimeSlice length) override {
+    return port_->set_time_slice(uuid, length);
+  }
   Result<std::string, std::string> start_sharing(const std::string& uuid, const std::string& group) override {
     return port_->start_sharing(uuid, group);
   }
@@ -64,6 +67,9 @@ std::vector<Partition> DevicePort::partitions(const std::string& /*uuid*/) {
 }
 Result<void, std::string> DevicePort::set_exclusive(const std::string& /*uuid*/, bool /*exclusive*/) {
   return refuse("devices of " + name() + " have no exclusive mode: grant them as whole devices");
+}
+Result<void, std::string> DevicePort::set_time_slice(const std::string& /*uuid*/, TimeSlice /*length*/) {
+  return refuse("devices of " + name() + " have no setting of time slices: share them under the guard");
 }
 Result<std::string, std::string> DevicePort::start_sharing(const std::string& /*uuid*/,
                                                            const std::string& /*group*/) {

@@ -8,6 +8,7 @@
 #include "gpu/device_identity.hpp"
 #include "gpu/opencl_api.hpp"
 #include "gpu/shared_library.hpp"
+#include "gpu/topology.hpp"
 #include "gpu/unpartitioned_port.hpp"
 #include "gpu/vendor_ports.hpp"
 
@@ -97,7 +98,7 @@ OpenClDevice describe(const OpenClApi& api, cl_platform_id platform, cl_device_i
   facts.pci_address = out.is_cpu ? std::string() : pci_of(api, id);
   facts.uuid = identity_of(api, out, index);
   if (!out.is_cpu) describe_from_catalog(facts);
-  facts.numa_node = numa_node_of(facts.pci_address);
+  place_in_machine(facts);
   facts.soft_capable = true;
   return out;
 }

@@ -29,6 +29,9 @@ struct Partition {
   std::uint8_t start = 0;
 };
 
+// How long one process has a device before the next may: between interactive and throughput.
+enum class TimeSlice : std::uint8_t { kDefault, kShort, kMedium, kLong };
+
 // One way to reach devices. Not thread-safe: its owner calls it from one thread.
 class DevicePort {
  public:
@@ -53,6 +56,8 @@ class DevicePort {
   [[nodiscard]] virtual std::vector<Partition> partitions(const std::string& uuid);
   // One process at a time, enforced by the driver.
   virtual Result<void, std::string> set_exclusive(const std::string& uuid, bool exclusive);
+  // Of processes that take turns on the device; the default is the driver's own.
+  virtual Result<void, std::string> set_time_slice(const std::string& uuid, TimeSlice length);
   // The vendor's daemon through which processes of one group (a tenant) share a device at the same time
   // (MPS), one for each device and group: what one breaks, others do not notice. The folder where programs
   // find it; one that runs already is as good as a new one.

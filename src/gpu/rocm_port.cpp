@@ -7,6 +7,7 @@
 
 #include "gpu/device_identity.hpp"
 #include "gpu/shared_library.hpp"
+#include "gpu/topology.hpp"
 #include "gpu/unpartitioned_port.hpp"
 #include "gpu/vendor_ports.hpp"
 #include "wire/health_codes.hpp"
@@ -190,7 +191,7 @@ class RocmPort final : public UnpartitionedPort {
     if (succeeds(api_.memory_total, index, kVram, &number)) facts.vram = {static_cast<std::int64_t>(number)};
     if (succeeds(api_.version, kDriver, text, std::uint32_t{sizeof text})) facts.driver_version = text;
     describe_from_catalog(facts);
-    facts.numa_node = numa_node_of(facts.pci_address);
+    place_in_machine(facts);
     return facts;
   }
 

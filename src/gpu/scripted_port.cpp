@@ -136,6 +136,9 @@ std::vector<DeviceSample> ScriptedPort::sample() {
                         .power_milliwatts = point.power_watts * 1000,
                         .temperature_celsius = point.temperature,
                         .sm_clock_megahertz = point.clock};
+    // As a real one would count them while it does what the script says.
+    sample.memory_busy_milli = sample.sm_active_milli = sample.dram_active_milli = point.busy_milli;
+    sample.ecc_corrected = 0;
     if (const std::int32_t limit = clock_limit(i, at); limit > 0)
       sample.sm_clock_megahertz = point.clock == 0 ? limit : std::min(point.clock, limit);
     for (const ScriptEvent& event : script_.events) {
@@ -258,6 +261,14 @@ Result<void, std::string> ScriptedPort::set_exclusive(const std::string& uuid, b
   const auto device = find_idle(uuid);
   if (!device) return refuse(device.error());
   (*device)->exclusive = exclusive;
+  return {};
+}
+
+Result<void, std::string> ScriptedPort::set_time_slice(const std::string& uuid, TimeSlice length) {
+  Simulated* const device = find(uuid);
+  if (device == nullptr) return refuse("no device " + uuid);
+  if (device->facts.vendor != wire::GpuVendor::kNvidia) return DevicePort::set_time_slice(uuid, length);
+  device->time_slice = length;
   return {};
 }
 

@@ -30,12 +30,14 @@ class ScriptedPort final : public DevicePort {
   Result<void, std::string> reset(const std::string& uuid) override;
   [[nodiscard]] std::vector<Partition> partitions(const std::string& uuid) override;
   Result<void, std::string> set_exclusive(const std::string& uuid, bool exclusive) override;
+  Result<void, std::string> set_time_slice(const std::string& uuid, TimeSlice length) override;
 
  private:
   struct Simulated {
     DeviceFacts facts{};
     PartitionLayout layout;
     bool exclusive = false;
+    TimeSlice time_slice = TimeSlice::kDefault;
   };
   void add_devices(const ScriptDevices& devices, const std::string& serial);
   [[nodiscard]] Duration now() const { return clock_() - start_; }

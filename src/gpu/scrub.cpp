@@ -11,6 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t kUnit = 64;
+constexpr std::size_t kQueuedMost = std::size_t{1} << 30;
 
 Duration since(Clock::time_point from) {
   return std::chrono::duration_cast<Duration>(Clock::now() - from);
@@ -42,9 +43,16 @@ ScrubOutcome zero_and_verify(DeviceSession& session, const std::vector<DeviceBuf
   const DeviceBuffer counter = session.must_allocate(kUnit);
   ScrubOutcome out;
   const auto from = Clock::now();
+  auto queued = [&session, since_wait = std::size_t{0}](const DeviceBuffer& buffer) mutable {
+    since_wait += buffer.bytes();
+    if (since_wait < kQueuedMost) return;
+    session.finish();  // So that it can be broken off.
+    since_wait = 0;
+  };
   for (const DeviceBuffer& buffer : memory) {
     session.launch("zero_fill", session.items_to_fill(), buffer, cl_ulong{buffer.bytes() / kUnit});
     out.zeroed.count += static_cast<std::int64_t>(buffer.bytes());
+    queued(buffer);
   }
   session.finish();
   out.zeroing = since(from);
@@ -54,6 +62,7 @@ ScrubOutcome zero_and_verify(DeviceSession& session, const std::vector<DeviceBuf
     session.launch(
         "find_nonzero", session.items_to_fill(), buffer, cl_ulong{buffer.bytes() / kUnit}, counter);
     out.verified.count += static_cast<std::int64_t>(buffer.bytes());
+    queued(buffer);
   }
   session.finish();
   const bool clean = read_counter(session, counter) == 0;

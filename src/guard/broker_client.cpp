@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "guard/vram_account.hpp"
@@ -43,6 +44,21 @@ DeviceUsage usage_of(const TenantRegions& regions, std::uint32_t device) {
   return usage;
 }
 
+namespace {
+
+// It was started by a program before an upgrade, and stays for the jobs that know it.
+std::string other_version(int socket) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  const bool known = ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid > 0;
+  return "the broker" + (known ? " (process " + std::to_string(peer.pid) + ")" : std::string()) +
+         " is of another version: it ends by itself a minute after the last job under it; stop those jobs, "
+         "or end it "
+         "with `kill`, and what is asked next starts one of this version";
+}
+
+}  // namespace
+
 BrokerClient::BrokerClient(const std::string& socket_path) : socket_(connect_to(socket_path.c_str())) {
   if (socket_ < 0) throw std::runtime_error("no broker answers at " + socket_path);
 }
@@ -62,7 +78,7 @@ Reply BrokerClient::ask(const Request& request, int* fds, int passed) {
   if (!send_message(socket_, &request, sizeof request, &passed, passed < 0 ? 0 : 1) ||
       !receive_message(socket_, &reply, sizeof reply, fds, kFdsMax))
     throw std::runtime_error("the broker went away");
-  if (reply.answer == Answer::kBadVersion) throw std::runtime_error("the broker is of another version");
+  if (reply.answer == Answer::kBadVersion) throw std::runtime_error(other_version(socket_));
   return reply;
 }
 

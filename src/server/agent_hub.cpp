@@ -348,7 +348,25 @@ void AgentHub::follow(const Durable& durable) {
   }
 }
 
+// Nothing else has to be installed to see in the morning who was away and who waited in the night.
+void AgentHub::note_moment() {
+  if (!telemetry_.due(wall_clock())) return;
+  loop_.read([this](const engine::State& state) {
+    Telemetry::Moment moment{.at = wall_clock()};
+    for (const auto& [id, node] : state.nodes)
+      if (node.state != wire::NodeState::kRetired) moment.connected[id] = facts(id).connected;
+    for (const auto& [key, jobs] : state.index.capacity->waiting()) {
+      if (jobs.empty()) continue;
+      Telemetry::Queue& queue = moment.queues[key.tenant];
+      queue.pending += jobs.size();
+      queue.longest_wait = std::max(queue.longest_wait, state.now - state.jobs.at(*jobs.begin()).submitted);
+    }
+    telemetry_.note(std::move(moment));
+  });
+}
+
 void AgentHub::pulse() {
+  note_moment();
   std::vector<NodeId> silent;
   {
     const std::lock_guard lock(mutex_);

@@ -80,6 +80,7 @@ class AgentHub {
     SessionCallbacks callbacks{};
   };
 
+  void note_moment();
   void follow(const Durable& durable);
   void greet(const std::shared_ptr<AgentLink>& link, const wire::Hello& hello);
   void welcome(const std::shared_ptr<AgentLink>& link, const wire::Hello& hello, const engine::State& state);

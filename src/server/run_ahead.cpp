@@ -118,6 +118,7 @@ class Ahead {
 
   void wipe(DeviceId id) {
     const engine::Device& device = state_.devices.at(id);
+    for (const LeaseId owed : std::vector<LeaseId>(device.record.owed)) wipe(owed);
     if (device.record.left_by == LeaseId{}) return;
     wire::Receipts receipts;
     receipts.scrubs.push_back({.device = id,

@@ -2,6 +2,7 @@
 #include "server/telemetry.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tranche::server {
 namespace {
@@ -10,7 +11,19 @@ wire::TelemetryPoint closed(const wire::TelemetryPoint& sums, std::int64_t count
   wire::TelemetryPoint point = sums;
   point.busy_milli /= count;
   point.power_milliwatts /= count;
+  if (point.sm_active_milli) *point.sm_active_milli /= count;
+  if (point.dram_active_milli) *point.dram_active_milli /= count;
   return point;
+}
+
+void add_to(std::optional<std::int64_t>& sum, const std::optional<std::uint16_t>& value) {
+  if (value) sum = sum.value_or(0) + *value;
+}
+
+// What a counter of the driver grew by; one that is smaller than before began anew.
+std::int64_t growth(std::uint64_t& last, std::uint64_t now) {
+  const std::uint64_t before = std::exchange(last, now);
+  return static_cast<std::int64_t>(now >= before ? now - before : now);
 }
 
 // The end of the step that an instant is in.
@@ -34,6 +47,15 @@ void Telemetry::add(Series& series, const wire::DeviceSample& sample, Instant no
   series.open.vram_used = std::max(series.open.vram_used, sample.vram_used);
   series.open.temperature_celsius =
       std::max<std::int64_t>(series.open.temperature_celsius, sample.temperature_celsius);
+  add_to(series.open.sm_active_milli, sample.sm_active_milli);
+  add_to(series.open.dram_active_milli, sample.dram_active_milli);
+  const bool first = !std::exchange(series.counted, true);  // What was before we looked is nobody's news.
+  const std::int64_t uncorrected = growth(series.ecc_uncorrected, sample.ecc_uncorrected);
+  if (!first) series.open.ecc_uncorrected += uncorrected;
+  if (sample.ecc_corrected) {
+    const std::int64_t corrected = growth(series.ecc_corrected, *sample.ecc_corrected);
+    series.open.ecc_corrected = series.open.ecc_corrected.value_or(0) + (first ? 0 : corrected);
+  }
   ++series.count;
   while (!series.points.empty() && series.points.front().at <= now - options_.kept) series.points.pop_front();
 }
@@ -56,6 +78,28 @@ void Telemetry::take(NodeId node, const wire::Heartbeat& heartbeat, Instant now)
     slice.busy_milli = std::min<std::int64_t>(1000, busy * 1000 / wall);
   }
   slices_[node] = std::move(slices);
+}
+
+bool Telemetry::due(Instant now) const {
+  const std::lock_guard lock(mutex_);
+  return moments_.empty() || step_end(now, options_.step) != moments_.back().at;
+}
+
+void Telemetry::note(Moment moment) {
+  const std::lock_guard lock(mutex_);
+  const Instant now = moment.at;
+  moment.at = step_end(now, options_.step);
+  if (!moments_.empty() && moments_.back().at == moment.at) return;
+  moments_.push_back(std::move(moment));
+  while (moments_.front().at <= now - options_.kept) moments_.pop_front();
+}
+
+std::vector<Telemetry::Moment> Telemetry::moments(Instant since) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Moment> out;
+  for (const Moment& moment : moments_)
+    if (moment.at > since) out.push_back(moment);
+  return out;
 }
 
 void Telemetry::forget(NodeId node) {

@@ -37,6 +37,19 @@ class Telemetry {
 
   void take(NodeId node, const wire::Heartbeat& heartbeat, Instant now);
   void forget(NodeId node);
+  // What is not measured by devices: which nodes are there, and who waits. Once in each step.
+  struct Queue {
+    std::uint64_t pending = 0;
+    Duration longest_wait{};
+  };
+  struct Moment {
+    Instant at{};
+    std::map<NodeId, bool> connected{};
+    std::map<PartyId, Queue> queues{};  // By tenant.
+  };
+  [[nodiscard]] bool due(Instant now) const;
+  void note(Moment moment);
+  [[nodiscard]] std::vector<Moment> moments(Instant since) const;
   // Points of a device of a node, oldest first, from `since` on.
   [[nodiscard]] std::vector<wire::TelemetryPoint> points(NodeId node,
                                                          const std::string& uuid,
@@ -49,12 +62,15 @@ class Telemetry {
     std::deque<wire::TelemetryPoint> points{};
     wire::TelemetryPoint open{};  // Of the step that is not over; sums.
     std::int64_t count = 0;
+    std::uint64_t ecc_corrected = 0, ecc_uncorrected = 0;  // As the driver counted them last.
+    bool counted = false;
   };
   void add(Series& series, const wire::DeviceSample& sample, Instant now) const;
 
   TelemetryOptions options_;
   mutable std::mutex mutex_;
   std::map<std::pair<NodeId, std::string>, Series> series_;
+  std::deque<Moment> moments_;
   std::map<NodeId, std::map<std::pair<LeaseId, DeviceId>, SliceNow>> slices_;
 };
 

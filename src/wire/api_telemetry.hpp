@@ -21,8 +21,23 @@ struct TelemetryPoint {  // Means over the step that ends at `at`; memory and te
   Bytes vram_used{};
   std::int64_t power_milliwatts = 0;
   std::int64_t temperature_celsius = 0;
+  // Absent where the device does not measure it. Errors are those of the step.
+  std::optional<std::int64_t> sm_active_milli{};
+  std::optional<std::int64_t> dram_active_milli{};
+  std::optional<std::int64_t> ecc_corrected{};
+  std::int64_t ecc_uncorrected = 0;
 };
-BOOST_DESCRIBE_STRUCT(TelemetryPoint, (), (at, busy_milli, vram_used, power_milliwatts, temperature_celsius))
+BOOST_DESCRIBE_STRUCT(TelemetryPoint,
+                      (),
+                      (at,
+                       busy_milli,
+                       vram_used,
+                       power_milliwatts,
+                       temperature_celsius,
+                       sm_active_milli,
+                       dram_active_milli,
+                       ecc_corrected,
+                       ecc_uncorrected))
 
 struct DeviceSeries {
   DeviceId device{};
@@ -33,12 +48,39 @@ struct DeviceSeries {
 };
 BOOST_DESCRIBE_STRUCT(DeviceSeries, (), (device, node, model, simulated, points))
 
+struct AvailabilityPoint {
+  Instant at{};
+  bool connected = false;
+};
+BOOST_DESCRIBE_STRUCT(AvailabilityPoint, (), (at, connected))
+struct NodeSeries {
+  std::string node{};
+  bool simulated = false;
+  std::int64_t available_milli = 0;  // Of the points shown.
+  std::vector<AvailabilityPoint> points{};
+};
+BOOST_DESCRIBE_STRUCT(NodeSeries, (), (node, simulated, available_milli, points))
+
+struct QueuePoint {
+  Instant at{};
+  std::uint64_t pending = 0;
+  Duration longest_wait{};
+};
+BOOST_DESCRIBE_STRUCT(QueuePoint, (), (at, pending, longest_wait))
+struct QueueSeries {
+  std::string tenant{};
+  std::vector<QueuePoint> points{};
+};
+BOOST_DESCRIBE_STRUCT(QueueSeries, (), (tenant, points))
+
 struct TelemetryList {
   Duration step{};  // Between points.
   Duration kept{};  // How far back the server remembers, without anything else installed.
   std::vector<DeviceSeries> items{};
+  std::vector<NodeSeries> nodes{};
+  std::vector<QueueSeries> queues{};
 };
-BOOST_DESCRIBE_STRUCT(TelemetryList, (), (step, kept, items))
+BOOST_DESCRIBE_STRUCT(TelemetryList, (), (step, kept, items, nodes, queues))
 
 struct TopSlice {
   JobId job{};  // Empty: of somebody whose work you may not see.
@@ -107,12 +149,26 @@ struct LeaseBehaviour {
   EndReason reason = EndReason::kNone;
   std::int64_t device_milli_granted = 0;
   std::int64_t device_nanoseconds = 0;  // As metered, beside what was granted.
+  std::int64_t vram_byte_seconds = 0;
+  std::int64_t energy_millijoules = 0;
+  std::int64_t copied_bytes = 0;
+  std::int64_t network_bytes = 0;
   BehaviourRecord record{};
 };
-BOOST_DESCRIBE_STRUCT(
-    LeaseBehaviour,
-    (),
-    (attempt, rank, node, simulated, reason, device_milli_granted, device_nanoseconds, record))
+BOOST_DESCRIBE_STRUCT(LeaseBehaviour,
+                      (),
+                      (attempt,
+                       rank,
+                       node,
+                       simulated,
+                       reason,
+                       device_milli_granted,
+                       device_nanoseconds,
+                       vram_byte_seconds,
+                       energy_millijoules,
+                       copied_bytes,
+                       network_bytes,
+                       record))
 
 struct BehaviourList {
   JobId job{};

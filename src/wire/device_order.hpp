@@ -13,8 +13,14 @@ namespace tranche::wire {
 
 // What a device without a tenant needs. Sent again after a break of the link until its answer came.
 // Accept: wipe, read back, and test. Wipe: what a tenant of the whole device left behind.
-enum class DeviceTask : std::uint8_t { kTest, kAccept, kReset, kWipe };
-BOOST_DESCRIBE_ENUM(DeviceTask, kTest, kAccept, kReset, kWipe)
+enum class DeviceTask : std::uint8_t {
+  kTest,
+  kAccept,
+  kReset,
+  kWipe,    // What a lease of the whole device left.
+  kSettle,  // What leases of parts of it still owe, while others of their tenant go on.
+};
+BOOST_DESCRIBE_ENUM(DeviceTask, kTest, kAccept, kReset, kWipe, kSettle)
 
 struct DeviceOrder {
   std::uint64_t order = 0;
