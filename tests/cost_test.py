@@ -233,45 +233,89 @@ def clock_shifted(folder, **shift):
     return {"LD_PRELOAD": str(library), "SHIFT_SECONDS": str(seconds), "ASAN_OPTIONS": "verify_asan_link_order=0"}
 
 
-def buy_something(operator, port):
-    """A tenant with 100 of credit spends a part of it on the exchange; returns its client."""
+def last_month(folder, hours=0):
+    """A server that believes to be in the middle of the month before this one, and so many hours later."""
+    now = datetime.datetime.now(datetime.timezone.utc)
+    middle = (now.replace(day=1) - datetime.timedelta(days=1)).replace(day=10, hour=12, minute=0, second=0, microsecond=0)
+    shift = clock_shifted(folder, seconds=(middle - now).total_seconds() + hours * 3600)
+    return shift, middle.strftime("%Y-%m")
+
+
+def sell_an_hour(operator, port):
+    """A tenant under a tax sells an hour of a device on the exchange, for a fee; returns its client."""
     clients = {}
     for tenant in ("owner", "buyer"):
         assert operator.post("/v1/tenants", {"name": tenant}).status == 201
         clients[tenant] = Client(port, make_user(operator, tenant, "trader", ["tenant_admin"])[1])
-        assert operator.post(f"/v1/accounts/{tenant}/top-up", {"amount": "100"}).status == 200
+        assert operator.post(f"/v1/accounts/{tenant}/top-up", {"amount": "1000"}).status == 200
     device = {"device": "gpu_000001", "owner": "owner", "model": "H100", "accepted": True}
     assert operator.put("/v1/market/devices", device).status == 200
-    listed = clients["owner"].post("/v1/market/listings", {"device": "gpu_000001", "length": "8h", "hourly": "2.00"})
+    listed = clients["owner"].post("/v1/market/listings", {"device": "gpu_000001", "length": "8h", "hourly": "500"})
     assert listed.status == 201, listed
-    order = {"instrument": {"model": "H100"}, "milli": 1000, "length": "3h", "hourly": "2.00", "life": "fok"}
-    bought = clients["buyer"].post("/v1/market/orders", order)
-    assert bought.status == 201, bought
-    return clients["buyer"]
+    order = {"instrument": {"model": "H100"}, "milli": 1000, "length": "1h", "hourly": "500", "life": "fok"}
+    assert clients["buyer"].post("/v1/market/orders", order).status == 201
+    return clients["owner"], clients["buyer"]
 
 
-def an_issued_invoice_is_corrected_by_a_credit_note():
-    """Once its month is over; numbered, bounded, once for a key, on every form of the bill, and never by changing it."""
+def wait_for(look):
+    deadline = time.monotonic() + PATIENCE
+    while not (found := look()):
+        assert time.monotonic() < deadline, "never happened"
+        time.sleep(0.05)
+    return found
+
+
+def pages(file):
+    return subprocess.run(["pdftotext", "-layout", file, "-"], text=True, capture_output=True, check=True).stdout
+
+
+def a_month_is_issued_taxed_and_corrected():
+    """By the server's clock alone; with its tax, posted; then credit notes: numbered, bounded, once for a key, on every form."""
     platform = Platform()
-    past = clock_shifted(platform.folder, days=-40)
+    past, month = last_month(platform.folder)
     if past is None:
         return "[skipped] no compiler for the clock"
     platform.environment = past
+    path = f"/v1/invoices/owner/{month}"
     with platform:
-        buyer = buy_something(platform.client(), platform.port)
-        month = buyer.get("/v1/invoices/buyer").json["items"][0]["id"][-7:]
+        operator = platform.client()
+        run_tranche(platform, operator, "tax", "rate", "ES", "21%", "--name", "IVA")
+        owner, buyer = sell_an_hour(operator, platform.port)
+        run_tranche(platform, operator, "tax", "set", "owner", "--country", "ES", "--number", "ESB1", "--name", "Acme SL",
+                    "--address", "Calle Mayor 1", "--address", "28013 Madrid")
+        run_tranche(platform, operator, "tax", "set", "platform", "--country", "ES", "--number", "ESB2", "--name", "GPU Cloud SL")
+        assert "IVA 21 %" in run_tranche(platform, owner, "tax", "show", "owner/trader")
+        platform.stop()
+
+        platform.environment = last_month(platform.folder, hours=3)[0]  # The hour was delivered: the fee is due.
+        platform.start()
+        operator, owner = platform.client(), Client(platform.port, owner.token)
+        running = wait_for(lambda: (bill := owner.get(path).json)["lines"] and bill)
+        assert not running["final"] and micros(running["tax"]) > 0, running
         note = {"amount": "1.00", "reason": 'late, "by an hour"'}
-        early = platform.client().post(f"/v1/invoices/buyer/{month}/credits", note)
+        early = operator.post(f"{path}/credits", note)
         assert early.status == 409 and "month runs" in early.body, early
         platform.stop()
 
         platform.environment = {}
-        platform.start()
-        operator, buyer = platform.client(), Client(platform.port, buyer.token)
-        assert buyer.post(f"/v1/invoices/buyer/{month}/credits", note).status == 403
-        before = buyer.get(f"/v1/invoices/buyer/{month}").json
-        assert before["final"] and micros(before["total"]) >= 6_000_000 and before["credit_notes"] == [], before
-        credit = micros(buyer.get("/v1/accounts/buyer").json["credit"])
+        platform.start()  # Nothing happens on it: the month is over because its clock says so.
+        operator, owner, buyer = platform.client(), Client(platform.port, owner.token), Client(platform.port, buyer.token)
+        before = wait_for(lambda: (bill := owner.get(path).json)["final"] and bill)
+        net, tax, total = (micros(before[part]) for part in ("net", "tax", "total"))
+        assert 10_000_000 <= net <= 12_500_000 and net % 10_000 == 0 and total == net + tax, before
+        assert tax == round(Fraction(net * 21, 100 * 10_000)) * 10_000, before  # Half to even.
+        assert before["customer"]["legal_name"] == "Acme SL" and before["issuer"]["number"] == "ESB2", before
+        assert before["lines"][0]["description"] == "Fees on what was sold on the exchange", before
+        assert micros(before["paid"]) == total and micros(before["due"]) == 0 and before["credit_notes"] == [], before
+        bought = buyer.get(f"/v1/invoices/buyer/{month}").json  # Paid to somebody else: beside, and no part of the total.
+        assert abs(micros(bought["third_party_total"]) - 50 * net) <= 250_000 and bought["lines"] == [] == bought["taxes"], bought
+        report = operator.get("/v1/taxes/report").json
+        assert micros(report["account"]) == micros(report["to_pay"]) == tax and report["items"][0]["name"] == "IVA", report
+        late = operator.put("/v1/taxes/rates", {"country": "ES", "rate_ppm": 100000, "valid_from": f"{month}-15T00:00:00Z"})
+        assert late.status == 422 and "do not change" in late.body, late
+        assert owner.put("/v1/taxes/parties/owner", {"country": "ES", "treatment": "exempt", "number": "me"}).status == 403
+        assert owner.post(f"{path}/credits", note).status == 403
+        credit = micros(owner.get("/v1/accounts/owner").json["credit"])
 
         def tranche(client, *words):
             return run_tranche(platform, client, *words)
@@ -279,45 +323,137 @@ def an_issued_invoice_is_corrected_by_a_credit_note():
         words = ("-o", "json", "--idempotency-key", "note-1", "invoice", "credit", before["id"], "--amount", "1.00",
                  "--reason", note["reason"])
         made = [json.loads(tranche(operator, *words)) for _ in range(2)]
-        assert made[0] == made[1] and made[0]["id"] == before["id"] + "-C1", made
-        line = operator.post(f"/v1/invoices/buyer/{month}/credits", {"amount": "0.50", "line": 1, "reason": "again"})
-        assert line.status == 201 and line.json["id"].endswith("-C2"), line
-        assert line.json["description"] == "Capacity bought on the exchange", line
-        much = operator.post(f"/v1/invoices/buyer/{month}/credits", {"amount": "999", "reason": "too much"})
+        assert made[0] == made[1] and made[0]["id"] == before["id"] + "-C1" and made[0]["total"] == "1.21", made
+        line = operator.post(f"{path}/credits", {"amount": "0.50", "line": 1, "reason": "again"})
+        assert line.status == 201 and line.json["id"].endswith("-C2") and line.json["tax"] == "0.10", line
+        much = operator.post(f"{path}/credits", {"amount": "999", "reason": "too much"})
         assert much.status == 409 and "credit at most" in much.body, much
+        assert micros(operator.get("/v1/taxes/report").json["account"]) == tax - 310_000
 
-        after = buyer.get(f"/v1/invoices/buyer/{month}").json
-        assert after["total"] == before["total"] and micros(after["due"]) == micros(before["total"]) - 1_500_000, after
-        assert micros(buyer.get("/v1/accounts/buyer").json["credit"]) == credit + 1_500_000
-        assert micros(buyer.get("/v1/costs/buyer?by=tenant").json["total"]) == -1_500_000
-        rows = list(csv.DictReader(buyer.get("/v1/costs/buyer/focus").body.splitlines()))
-        assert [(row["ChargeClass"], micros(row["BilledCost"])) for row in rows] == [
-            ("Correction", -1_000_000), ("Correction", -500_000)], rows
-        assert all(row["ChargePeriodStart"].startswith(month) for row in rows), rows
-        shown = tranche(buyer, "invoice", "show", "buyer", month)
-        assert before["id"] + "-C1: late" in shown and "Due" in shown, shown
-        assert "1.50" in tranche(buyer, "invoice", "list", "buyer")
-        table = list(csv.DictReader(tranche(buyer, "invoice", "csv", "buyer", month).splitlines()))
-        assert [row["description"] for row in table[-3:]] == [
-            'Credit note: late, "by an hour"', "Credit note: again", "due"], table
-        file = platform.folder / "bill.pdf"
-        tranche(buyer, "invoice", "pdf", "buyer", month, "-f", str(file))
+        after = owner.get(path).json
+        assert after["total"] == before["total"] and micros(after["credited"]) == 1_810_000, after
+        assert micros(owner.get("/v1/accounts/owner").json["credit"]) == credit + 1_810_000
+        rows = list(csv.DictReader(owner.get("/v1/costs/owner/focus").body.splitlines()))
+        notes = [(row["ChargeCategory"], row["ChargeClass"], micros(row["BilledCost"])) for row in rows]
+        assert notes == [("Credit", "Correction", -1_000_000), ("Tax", "Correction", -210_000),
+                         ("Credit", "Correction", -500_000), ("Tax", "Correction", -100_000)], rows
+        span = ("--from", f"{month}-01", "--to", f"{datetime.date.today() + datetime.timedelta(days=1)}")
+        checked = json.loads(tranche(operator, "-o", "json", "cost", "export", *span, "--check"))
+        assert checked["problems"] == [] and checked["invoices"] == 4 and checked["rows"] > 6, checked
+        rows = list(csv.DictReader(tranche(owner, "cost", "export", "owner", "--focus", *span).splitlines()))
+        assert sum(micros(row["BilledCost"]) for row in rows if row["InvoiceId"] == before["id"]) == total, rows
+        third = list(csv.DictReader(tranche(buyer, "cost", "export", "buyer", *span).splitlines()))
+        assert [(row["BilledCost"], row["PublisherName"], row["InvoiceId"]) for row in third] == [
+            ("0.00", "Seller on the exchange", "")], third
+        shown = tranche(owner, "invoice", "show", "owner", month)
+        assert before["id"] + "-C1: late" in shown and "IVA 21 %" in shown and "Paid from credit" in shown, shown
+        assert "1.81" in tranche(owner, "invoice", "list", "owner")
+        table = list(csv.DictReader(tranche(owner, "invoice", "csv", "owner", month).splitlines()))
+        assert [row["kind"] for row in table] == ["line", "net", "tax", "total", "credit", "credit", "paid", "due"], table
         if shutil.which("pdftotext"):
-            page = subprocess.run(["pdftotext", "-layout", file, "-"], text=True, capture_output=True, check=True).stdout
-            assert before["id"] + "-C2" in page and "Due" in page, page
-            tranche(buyer, "invoice", "pdf", "buyer", month, "--note", "1", "-f", str(file))
-            page = subprocess.run(["pdftotext", "-layout", file, "-"], text=True, capture_output=True, check=True).stdout
-            assert "Credit note" in page and before["id"] + "-C1" in page and "1.00" in page and "late" in page, page
-        assert buyer.get(f"/v1/invoices/buyer/{month}/credits/2").json == line.json
-        assert buyer.get(f"/v1/invoices/buyer/{month}/credits/3").status == 404
-        note_row = list(csv.DictReader(tranche(buyer, "invoice", "csv", "buyer", month, "--note", "2").splitlines()))
-        assert note_row[0]["note"].endswith("-C2") and micros(note_row[0]["amount"]) == -500_000, note_row
+            file = platform.folder / "bill.pdf"
+            tranche(owner, "invoice", "pdf", "owner", month, "-f", str(file))
+            page = pages(file)
+            for words in (before["id"] + "-C2", "Due", "IVA 21 %", "Acme SL", "28013 Madrid", "Tax number ESB1", "GPU Cloud SL"):
+                assert words in page, (words, page)
+            tranche(owner, "invoice", "pdf", "owner", month, "--note", "1", "-f", str(file))
+            page = pages(file)
+            assert "Credit note" in page and before["id"] + "-C1" in page and "1.21" in page and "late" in page, page
+            tranche(buyer, "invoice", "pdf", "buyer", month, "-f", str(file))
+            assert "not part of this invoice" in pages(file), pages(file)
+        assert owner.get(f"{path}/credits/2").json == line.json
+        assert owner.get(f"{path}/credits/3").status == 404
+        note_row = list(csv.DictReader(tranche(owner, "invoice", "csv", "owner", month, "--note", "2").splitlines()))
+        assert note_row[0]["note"].endswith("-C2") and micros(note_row[0]["total"]) == -600_000, note_row
         entries = operator.get("/v1/audit?limit=20").json["items"]
         assert sum(event["type"] == "invoice_credited" for entry in entries for event in entry["events"]) == 2, entries
     return None
 
 
+PRICES = """
+rules:
+  - {name: nights, model: H100, gpu_hour: 1.60, hours: {from: "22:00", to: "06:00", zone: Europe/Madrid, days: [mon, tue]}}
+  - {name: acme, party: acme, model: H100, gpu_hour: 2.00}
+  - {name: by memory, gpu_hour: 0.80, dimension: larger, isolation: soft, priority_min: 80}
+  - {name: the rest, gpu_hour: 2.40, basis: mixed, used_percent: 40, per_million: {tokens: 0.30}}
+  - {name: disks, storage_gib_hour: 0.0002}
+"""
+
+
+def a_price_list_is_a_file():
+    """Written, read back, sent again: the same; and whatever is wrong with it is told by the rule."""
+    with Platform() as platform:
+        operator = platform.client()
+        assert operator.post("/v1/tenants", {"name": "acme"}).status == 201
+        stranger = Client(platform.port, (operator.post("/v1/tenants", {"name": "other"}),
+                                          make_user(operator, "other", "bo", ["member"]))[1][1])
+        file = platform.folder / "prices.yaml"
+        file.write_text(PRICES)
+
+        def tranche(*words, code=0, who=operator):
+            done = subprocess.run([TRANCHE, *words], text=True, capture_output=True, check=False,
+                                  env={"HOME": str(platform.folder), "PATH": "/usr/bin:/bin", "TRANCHE_TOKEN": who.token,
+                                       "TRANCHE_URL": f"http://127.0.0.1:{platform.port}"})
+            assert done.returncode == code, (words, done.stdout, done.stderr)
+            return done.stdout if code == 0 else done.stderr
+
+        table = tranche("price", "set", "2026", "-f", str(file))
+        for words in ("22:00-06:00 Europe/Madrid mon/tue", "acme", "priority 80-100", "allocated larger", "0.30/M tokens"):
+            assert words in table, (words, table)
+        shown = tranche("price", "show", "2026", "-o", "yaml")
+        again = platform.folder / "again.yaml"
+        again.write_text(shown)
+        assert "in the past" in tranche("price", "set", "2027", "-f", str(again), code=2)
+        tranche("price", "set", "2027", "-f", str(again), "--from", "now")
+        lists = operator.get("/v1/prices").json["items"]
+        assert [one["name"] for one in lists] == ["2026", "2027"] and lists[0]["rules"] == lists[1]["rules"], lists
+        assert lists[0]["rules"][1] == {"name": "acme", "model": "H100", "party": "acme", "gpu_hour": "2.00"}, lists[0]
+        assert "acme" not in tranche("price", "list", who=stranger)
+        for wrong, told in ((PRICES.replace("larger", "largest"), "larger"),
+                            (PRICES.replace("Europe/Madrid", "Europe/Atlantis"), "rule 1 ('nights'): there is no time zone"),
+                            (PRICES.replace("party: acme", "party: nobody"), "rule 'acme': there is no party 'nobody'"),
+                            (PRICES.replace("used_percent: 40", "used_percent: 140"), "rule 4 ('the rest')"),
+                            (PRICES.replace("gpu_hour: 2.00", "gpu_hours: 2.00"), "gpu_hour"),
+                            (PRICES + "   - [", "prices.yaml")):
+            file.write_text(wrong)
+            assert told in tranche("price", "set", "2028", "-f", str(file), code=2), (told, wrong)
+        assert "--gpu-hour 2.40" in tranche("price", "set", "2028", code=2)
+        assert len(operator.get("/v1/prices").json["items"]) == 2
+
+
+def prices_are_told_before_anything_is_had():
+    """Of bookings, services, notebooks and volumes, with the tax on top; the report of costs needs no party."""
+    with Up("asks", credit="50") as up:
+        if not up.has_device():
+            return "[skipped] no device was found on this machine"
+        list_ = {"name": "told", "rules": [{"name": "all", "gpu_hour": "3.60"}, {"name": "disk", "storage_gib_hour": "0.01"}]}
+        assert up.operator.put("/v1/prices", list_).status == 200
+        up.tranche(up.operator, "tax", "set", "asks", "--country", "ES", "--rate", "10%")
+        booked = up.tranche(up.ana, "book", "1GB", "--from", "in 2h", "--for", "2h", "--every", "day", "--times", "3", "--dry-run")
+        assert "3 windows of" in booked and "unused time is free" in booked and "comes on top" in booked, booked
+        assert up.ana.get("/v1/bookings").json["items"] == []
+        service = up.platform.folder / "service.yaml"
+        service.write_text("name: chat\nreplicas: {min: 0, max: 3}\nversions:\n  - name: v1\n    job:\n      run: sleep 1\n"
+                           "      port: 8000\n      resources: {gpus: 1GB}\n")
+        served = json.loads(up.tranche(up.ana, "-o", "json", "serve", "-f", str(service), "--dry-run"))
+        one = json.loads(up.tranche(up.ana, "-o", "json", "run", "--gpus", "1GB", "--time", "1h", "--dry-run", "--", "true"))
+        assert micros(served["price"]["hourly"]) == 3 * micros(one["price"]["hourly"]) > 0, (served, one)
+        assert micros(one["price"]["most_with_tax"]) == with_ten_percent(micros(one["price"]["most"])), one
+        assert "at most" in up.tranche(up.ana, "notebook", "--gpus", "1GB", "--dry-run")
+        kept = json.loads(up.tranche(up.ana, "-o", "json", "volume", "create", "w", "--size", "10GiB", "--dry-run"))
+        assert micros(kept["price"]["hourly"]) == 100_000 and micros(kept["price"]["most"]) == 72_000_000, kept
+        assert up.ana.get("/v1/volumes").json["items"] == [] == up.ana.get("/v1/services").json["items"]
+        assert "total" in up.tranche(up.operator, "cost", "--by", "tenant")
+        assert "total" in up.tranche(up.ana, "cost", "--by", "job")
+    return None
+
+
+def with_ten_percent(net):
+    """With ten percent on top, in whole cents, half to even."""
+    return net + round(Fraction(net, 10 * 10_000)) * 10_000
+
+
 if __name__ == "__main__":
     main([without_a_price_list_use_is_shown_and_free, a_real_job_is_charged_to_the_microsecond,
           invoices_for_people_and_tags, a_missed_promise_is_credited, credit_stops_a_job_and_is_never_passed,
-          an_issued_invoice_is_corrected_by_a_credit_note])
+          a_month_is_issued_taxed_and_corrected, a_price_list_is_a_file, prices_are_told_before_anything_is_had])

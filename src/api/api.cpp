@@ -7,8 +7,10 @@
 #include <sodium.h>
 
 #include "api/openapi.hpp"
+#include "api/party_zones.hpp"
 #include "api/problem.hpp"
 #include "api/recurring_plan.hpp"
+#include "base/wall_clock.hpp"
 
 namespace tranche::api {
 namespace {
@@ -156,10 +158,14 @@ Api::Api(server::Loop& loop, ApiOptions options)
                      &system_routes,
                      &market_routes,
                      &market_data_routes,
+                     &market_quote_routes,
                      &volume_routes,
                      &workdir_routes,
                      &telemetry_routes,
                      &money_routes,
+                     &price_routes,
+                     &ledger_routes,
+                     &tax_routes,
                      &health_routes,
                      &receipt_routes,
                      &service_routes,
@@ -194,6 +200,11 @@ void Api::follow(const server::Durable& durable) {
         std::holds_alternative<engine::SettingsChanged>(event) ||
         std::holds_alternative<engine::NodeReported>(event))
       keep_catalogue(catalogue_of(*durable.state));
+    // Before anybody can ask for a month of theirs.
+    if (const auto* created = std::get_if<engine::PartyCreated>(&event); created && !created->time_zone.empty())
+      resolve_party_zone(loop_, *durable.state, created->time_zone);
+    if (const auto* changed = std::get_if<engine::PartyChanged>(&event); changed && !changed->time_zone.empty())
+      resolve_party_zone(loop_, *durable.state, changed->time_zone);
   }
 }
 
@@ -205,6 +216,7 @@ std::shared_ptr<const Catalogue> Api::catalogue() const {
 void Api::pulse() {
   events_.pulse();
   plan_recurring(loop_);
+  resolve_party_zones(loop_);
   const std::lock_guard lock(job_followers_mutex_);
   std::erase_if(job_followers_, [](const auto& entry) { return !entry.second(false); });
 }
@@ -308,6 +320,17 @@ void Api::run(Call call, engine::Command command, Render render) {
     call.reply.send(std::move(response));
   };
   loop_.submit(std::move(envelope), std::move(command), std::move(answer));
+}
+
+void Api::rehearse(Call call, engine::Command command, Rehearsed render) {
+  loop_.read([call = std::move(call), command = std::move(command), render = std::move(render)](
+                 const engine::State& state) mutable {
+    call.envelope.at = std::max(wall_clock(), state.now);
+    const engine::Decision decision = engine::decide(state, call.envelope, command);
+    net::Response response = render(state, decision, call.envelope.at);
+    response.headers.emplace_back("X-Request-Id", call.envelope.request_id);
+    call.reply.send(std::move(response));
+  });
 }
 
 void Api::view(Call call, View view) {

@@ -80,6 +80,9 @@ class Api {
 
   // Carries out a command and renders its success; refusals and faults become problems.
   void run(Call call, engine::Command command, Render render);
+  // What would become of a command, without doing it; the answer to a dry run.
+  using Rehearsed = std::function<net::Response(const engine::State&, const engine::Decision&, Instant at)>;
+  void rehearse(Call call, engine::Command command, Rehearsed render);
   // Answers from the state. A refusal to look is kept for audit, like a refusal to change.
   void view(Call call, View view);
   // Goes on with the party that a text names, by id or path; with none when there is no such party.

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "api/api.hpp"
+#include "api/event_feed.hpp"
 #include "api/problem.hpp"
 #include "engine/record.hpp"
 #include "wire/api_job.hpp"
@@ -24,7 +25,10 @@ bool can_audit(const State& state, const Actor& actor, const engine::Record& rec
   });
 }
 
-wire::AuditEntry entry_of(const State& state, std::uint64_t sequence, const engine::Record& record) {
+wire::AuditEntry entry_of(const State& state,
+                          const Actor& actor,
+                          std::uint64_t sequence,
+                          const engine::Record& record) {
   wire::AuditEntry entry{.sequence = sequence,
                          .at = record.envelope.at,
                          .actor = record.envelope.actor,
@@ -39,8 +43,8 @@ wire::AuditEntry entry_of(const State& state, std::uint64_t sequence, const engi
       entry.outcome = "refused";
       entry.action = denied->action;
     }
-    entry.events.push_back(
-        {"{\"type\":\"" + engine::event_name(event) + "\",\"data\":" + engine::event_json(event) + '}'});
+    entry.events.push_back({"{\"type\":\"" + engine::event_name(event) + "\",\"data\":" +
+                            engine::event_json(without_counterparty(state, actor, event)) + '}'});
   }
   return entry;
 }
@@ -87,7 +91,7 @@ void list_audit(Api& api, Call call) {
                    !can_audit(state, actor, *record))
                  return true;
                if (wanted != PartyId{} && record->envelope.actor != wanted) return true;
-               auto entry = entry_of(state, sequence, *record);
+               auto entry = entry_of(state, actor, sequence, *record);
                if (action.empty() || entry.action == action) out.items.push_back(std::move(entry));
                return true;
              });

@@ -5,6 +5,8 @@
 #include "api/problem.hpp"
 #include "api/recurrence.hpp"
 #include "base/wall_clock.hpp"
+#include "engine/plan_price.hpp"
+#include "wire/api_plan.hpp"
 #include "wire/fields.hpp"
 #include "wire/job_spec.hpp"
 #include "wire/resolve_ask.hpp"
@@ -54,6 +56,18 @@ net::Response created(const server::Outcome& outcome) {
   return response;
 }
 
+wire::PricePlan booking_plan(const State& state,
+                             const engine::BookWindows& asked,
+                             const engine::Decision& decision) {
+  wire::PricePlan plan{.admitted = decision.has_value(),
+                       .price = engine::booking_price(state, asked.owner, asked.ask, asked.windows),
+                       .note = "the booking itself is free; jobs that run in it are charged as they run"};
+  const std::size_t count = asked.windows.size();
+  plan.what = std::to_string(count) + (count == 1 ? " window of " : " windows of ") + asked.ask.gpus;
+  if (!decision) plan.refusal = decision.error();
+  return plan;
+}
+
 Result<wire::Ask, wire::Problem> shape_of(const wire::BookingAsk& body, const Catalogue& catalogue) {
   auto gpus = wire::parse_gpu_request(body.gpus);
   if (!gpus) return refuse(wire::Problem{"gpus", gpus.error().message, gpus.error().nearest});
@@ -93,7 +107,11 @@ void book(Api& api, Call call) {
         .environment = body.environment,
         .utc_offset_seconds = times->utc_offset_seconds,
         .open_ended = times->open_ended};
-    api.run(std::move(call), std::move(command), created);
+    if (call.query_value("dry_run") != "true") return api.run(std::move(call), std::move(command), created);
+    const engine::BookWindows asked = command;
+    api.rehearse(std::move(call), std::move(command), [asked](const State& then, const auto& decision, Instant) {
+      return json(booking_plan(then, asked, decision));
+    });
   });
 }
 
@@ -212,6 +230,7 @@ std::vector<Route> booking_routes() {
        .takes = body<wire::BookingAsk>(),
        .gives = body<wire::BookingView>(),
        .status = 201,
+       .query = {"dry_run"},
        .handle = book},
       {.method = "GET",
        .path = "/v1/bookings.ics",

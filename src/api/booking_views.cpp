@@ -91,10 +91,4 @@ std::string calendar_text(const std::vector<wire::BookingView>& bookings) {
   return out.get();
 }
 
-std::string zone_of(const engine::State& state, PartyId owner) {
-  for (const engine::Party* at = state.party(owner); at != nullptr; at = state.party(at->parent))
-    if (!at->time_zone.empty()) return at->time_zone;
-  return "UTC";
-}
-
 }  // namespace tranche::api

@@ -13,7 +13,5 @@ namespace tranche::api {
 // iCalendar (RFC 5545): one event a window, in UTC.
 [[nodiscard]] std::string calendar_text(const std::vector<wire::BookingView>&);
 
-// The zone of the owner's node of the tree, or of the nearest above.
-[[nodiscard]] std::string zone_of(const engine::State&, PartyId owner);
 
 }  // namespace tranche::api

@@ -87,10 +87,13 @@ struct Needed {
   Action operator()(const engine::LevelRemoved&) const { return Action::kViewBilling; }
   Action operator()(const engine::LevelJudged&) const { return Action::kViewJob; }
   Action operator()(const engine::CapacityCostSet&) const { return Action::kManagePlatform; }
+  Action operator()(const engine::ZoneResolved&) const { return Action::kManagePlatform; }
+  Action operator()(const engine::TaxRateSet&) const { return Action::kManagePlatform; }
   // Money and market: whoever sees the party's bill.
   template <class Money>
   Action operator()(const Money&) const {
-    static_assert(engine::kEventNumber<Money> >= 60 && engine::kEventNumber<Money> < 90);
+    constexpr std::uint16_t kNumber = engine::kEventNumber<Money>;
+    static_assert((kNumber >= 60 && kNumber < 90) || (kNumber >= 120 && kNumber < 140));
     return Action::kViewBilling;
   }
 };
@@ -105,6 +108,30 @@ bool can_see(const engine::State& state, const engine::Actor& actor, const engin
   PartyId about = engine::party_concerned(event);
   if (about == PartyId{}) about = kPlatform;
   return engine::may(state, actor, needed(event), about);
+}
+
+engine::Event without_counterparty(const engine::State& state,
+                                   const engine::Actor& actor,
+                                   const engine::Event& event) {
+  const auto is_hidden = [&](PartyId party) {
+    return !state.market.rules.named && !engine::may(state, actor, engine::Action::kViewBilling, party);
+  };
+  if (const auto* filled = std::get_if<engine::OrderFilled>(&event); filled && is_hidden(filled->seller)) {
+    engine::OrderFilled shown = *filled;
+    shown.seller = {};
+    shown.sell = 0;
+    return shown;
+  }
+  if (const auto* kept = std::get_if<engine::QuoteKept>(&event)) {
+    engine::QuoteKept shown = *kept;
+    for (engine::MarketOrder& ask : shown.asks) {
+      if (!is_hidden(ask.party)) continue;
+      ask.party = ask.tenant = ask.payer = {};
+      ask.piece = 0;
+    }
+    return shown;
+  }
+  return event;
 }
 
 bool EventFeed::send(const engine::State& state,
@@ -135,7 +162,7 @@ bool tell_events(const engine::State& state,
         .actor = engine::can_see(state, actor, envelope.actor) ? envelope.actor : PartyId{},
         .about = about,
         .about_path = engine::path_of(state, about),
-        .data = {engine::event_json(event)}};
+        .data = {engine::event_json(without_counterparty(state, actor, event))}};
     if (!stream.write(net::sse_event(std::to_string(sequence), live.type, wire::to_json(live)))) return false;
   }
   return true;

@@ -20,6 +20,11 @@ namespace tranche::api {
 // Whether this actor may know of this event.
 [[nodiscard]] bool can_see(const engine::State&, const engine::Actor&, const engine::Event&);
 
+// An event of the exchange as one side may know it: without who is on the other, unless its rules say so.
+[[nodiscard]] engine::Event without_counterparty(const engine::State&,
+                                                 const engine::Actor&,
+                                                 const engine::Event&);
+
 class Api;
 struct Call;
 

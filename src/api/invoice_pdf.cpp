@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "base/text.hpp"
+#include "engine/tax.hpp"
 #include "wire/fields.hpp"
 
 namespace tranche::api {
@@ -125,16 +126,48 @@ void write_notes(Paper& paper, const wire::InvoiceView& bill) {
   paper.left("Credit notes", 10, true);
   paper.down();
   for (const wire::CreditNoteView& note : bill.credit_notes) {
-    paper.left(note.id + ", " + day_of(note.at));
-    paper.right(amount_text({-note.amount.micros}, bill.currency));
+    paper.left(note.id + ", " + day_of(note.at) + (note.tax == Money{} ? "" : ", tax included"));
+    paper.right(amount_text({-note.total.micros}, bill.currency));
     paper.down(kLineHeight - 4);
     paper.left((note.line > 0 ? "Line " + std::to_string(note.line) + ": " : "") + note.reason, 8);
     paper.down();
   }
+}
+
+void write_row(Paper& paper, const std::string& what, Money amount, const std::string& currency) {
+  paper.left(what);
+  paper.right(amount_text(amount, currency));
+  paper.down();
+}
+
+// What comes to the lines: taxes, by rate; and why there is none.
+void write_taxes(Paper& paper, const wire::InvoiceView& bill) {
+  if (bill.taxes.empty()) return;
+  write_row(paper, "Net", bill.net, bill.currency);
+  for (const wire::InvoiceTax& tax : bill.taxes)
+    write_row(
+        paper, tax_text(tax) + " of " + amount_text(tax.base, bill.currency), tax.amount, bill.currency);
+  paper.rule();
+}
+
+// What is left to pay, where that is not the total.
+void write_due(Paper& paper, const wire::InvoiceView& bill) {
+  if (bill.paid != Money{}) write_row(paper, "Paid from credit", {-bill.paid.micros}, bill.currency);
+  if (bill.paid == Money{} && bill.credit_notes.empty()) return;
   paper.rule();
   paper.left("Due", 12, true);
   paper.right(amount_text(bill.due, bill.currency), 12, true);
   paper.down(28);
+}
+
+// Bought from others through the platform: for information, and no part of what it bills.
+void write_third_party(Paper& paper, const wire::InvoiceView& bill) {
+  if (bill.third_party.empty()) return;
+  paper.left("Paid to others through the exchange (not part of this invoice)", 10, true);
+  paper.down();
+  for (const wire::InvoiceLine& line : bill.third_party)
+    write_row(paper, line.description, line.amount, bill.currency);
+  paper.down(10);
 }
 
 void write_head(Paper& paper, const std::string& what, const std::string& id) {
@@ -150,6 +183,17 @@ void write_fact(Paper& paper, const std::string& name, const std::string& value,
   paper.down();
 }
 
+// Name, address and number, a line each.
+void write_party(Paper& paper, const std::string& what, const wire::InvoiceParty& party, bool strong) {
+  write_fact(paper, what, party.legal_name, strong);
+  for (std::size_t at = 0; at < party.address.size();) {
+    const std::size_t end = std::min(party.address.find('\n', at), party.address.size());
+    if (end > at) write_fact(paper, "", party.address.substr(at, end - at));
+    at = end + 1;
+  }
+  if (!party.number.empty()) write_fact(paper, "", "Tax number " + party.number);
+}
+
 std::string period_of(const wire::InvoiceView& bill) {
   return day_of(bill.from) + " to " + day_of(bill.to) + ", " + bill.time_zone + " calendar";
 }
@@ -159,7 +203,9 @@ std::string period_of(const wire::InvoiceView& bill) {
 std::string credit_note_pdf(const wire::InvoiceView& bill, const wire::CreditNoteView& note) {
   Paper paper;
   write_head(paper, "Credit note", note.id);
-  write_fact(paper, "Customer", bill.party, true);
+  write_party(paper, "From", bill.issuer, false);
+  write_party(paper, "Customer", bill.customer, true);
+  if (bill.customer.legal_name != bill.party) write_fact(paper, "Account", bill.party);
   write_fact(paper, "Corrects", "invoice " + bill.id);
   write_fact(paper, "Period", period_of(bill));
   write_fact(paper, "Issued", day_of(note.at));
@@ -174,9 +220,10 @@ std::string credit_note_pdf(const wire::InvoiceView& bill, const wire::CreditNot
   paper.down(kLineHeight - 4);
   paper.left(note.reason, 8);
   paper.down();
+  if (note.tax != Money{}) write_row(paper, "Tax on it", {-note.tax.micros}, bill.currency);
   paper.rule();
   paper.left("Credited", 12, true);
-  paper.right(amount_text(note.amount, bill.currency), 12, true);
+  paper.right(amount_text(note.total, bill.currency), 12, true);
   paper.down(28);
   paper.left("The invoice stays as it was issued; of its " + amount_text(bill.total, bill.currency) + ", " +
                  amount_text(bill.due, bill.currency) + " is due after all credit notes.",
@@ -184,11 +231,21 @@ std::string credit_note_pdf(const wire::InvoiceView& bill, const wire::CreditNot
   return paper.bytes();
 }
 
+std::string tax_text(const wire::InvoiceTax& tax) {
+  if (!tax.note.empty()) return tax.note;
+  return tax.name + ' ' + engine::percent_text(tax.rate_ppm);
+}
+
 std::string invoice_pdf(const wire::InvoiceView& bill) {
   Paper paper;
-  write_head(paper, bill.final ? "Invoice" : "Invoice so far", bill.id);
-  write_fact(paper, "Customer", bill.party, true);
+  const char* what = !bill.statement_of.empty() ? "Statement" : bill.final ? "Invoice" : "Invoice so far";
+  write_head(paper, what, bill.id);
+  write_party(paper, "From", bill.issuer, false);
+  write_party(paper, "Customer", bill.customer, true);
+  if (bill.customer.legal_name != bill.party) write_fact(paper, "Account", bill.party);
+  if (!bill.statement_of.empty()) write_fact(paper, "Billed to", bill.statement_of);
   write_fact(paper, "Period", period_of(bill));
+  if (bill.issued) write_fact(paper, "Issued", day_of(*bill.issued));
   paper.down(34 - kLineHeight);
   paper.left("Description", 10, true);
   paper.right("Amount", 10, true);
@@ -204,10 +261,13 @@ std::string invoice_pdf(const wire::InvoiceView& bill) {
     paper.down();
   }
   paper.rule();
+  write_taxes(paper, bill);
   paper.left(bill.final ? "Total" : "Total so far", 12, true);
   paper.right(amount_text(bill.total, bill.currency), 12, true);
   paper.down(28);
   write_notes(paper, bill);
+  write_due(paper, bill);
+  write_third_party(paper, bill);
   paper.left("Every line is rounded to the cent; the exact sum differs by " + text(bill.rounding) + " " +
                  bill.currency + ". Bounds of the period in UTC: see the JSON form.",
              8);

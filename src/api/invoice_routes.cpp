@@ -3,10 +3,8 @@
 #include "api/api.hpp"
 #include "api/invoice_pdf.hpp"
 #include "api/problem.hpp"
-#include "api/zones.hpp"
 #include "base/text.hpp"
-#include "engine/cost.hpp"
-#include "engine/spend.hpp"
+#include "engine/billing.hpp"
 #include "wire/api_money.hpp"
 
 namespace tranche::api {
@@ -17,25 +15,6 @@ using engine::Actor;
 using engine::State;
 using Shown = Result<net::Response, wire::Refusal>;
 
-struct Period {
-  Instant from{}, to{};
-};
-
-// A billing period is a month on the customer's calendar.
-Period month_in_zone(Instant month, const std::string& zone) {
-  Period span{month, engine::month_of(month + std::chrono::days(32))};
-  const auto offsets = zone_offsets(zone);
-  if (!offsets) return span;
-  const auto utc_of = [&](Instant local) {
-    Duration offset{};
-    for (const wire::ZoneOffset& change : *offsets) {
-      if (change.from <= local) offset = std::chrono::seconds(change.seconds);
-    }
-    return local - offset;
-  };
-  return {utc_of(span.from), utc_of(span.to)};
-}
-
 std::string quoted(const std::string& given) {
   std::string out = "\"";
   for (const char c : given) out += c == '"' ? std::string("\"\"") : std::string(1, c);
@@ -43,23 +22,38 @@ std::string quoted(const std::string& given) {
 }
 
 std::string invoice_csv(const wire::InvoiceView& bill) {
-  std::string out = "invoice,description,amount,currency\n";
-  const auto row = [&](const std::string& id, const std::string& description, Money amount) {
-    out += id + ',' + description + ',' + text(amount) + ',' + bill.currency + '\n';
+  std::string out = "invoice,kind,description,amount,currency,tax\n";
+  const auto row = [&](const std::string& id,
+                       const char* kind,
+                       const std::string& description,
+                       Money amount,
+                       const std::string& tax = "") {
+    out += id + ',' + kind + ',' + description + ',' + text(amount) + ',' + bill.currency + ',' + tax + '\n';
   };
-  for (const wire::InvoiceLine& line : bill.lines) row(bill.id, quoted(line.description), line.amount);
-  row(bill.id, "total", bill.total);
-  if (bill.credit_notes.empty()) return out;
+  for (const wire::InvoiceLine& line : bill.lines)
+    row(bill.id,
+        "line",
+        quoted(line.description),
+        line.amount,
+        line.tax == 0 ? "" : engine::percent_text(line.tax_ppm));
+  row(bill.id, "net", "net", bill.net);
+  for (const wire::InvoiceTax& tax : bill.taxes)
+    row(bill.id, "tax", quoted(tax_text(tax)), tax.amount, engine::percent_text(tax.rate_ppm));
+  row(bill.id, "total", "total", bill.total);
   for (const wire::CreditNoteView& note : bill.credit_notes)
-    row(note.id, quoted("Credit note: " + note.reason), {-note.amount.micros});
-  row(bill.id, "due", bill.due);
+    row(note.id, "credit", quoted("Credit note: " + note.reason), {-note.total.micros});
+  if (bill.paid != Money{}) row(bill.id, "paid", "paid from credit", {-bill.paid.micros});
+  row(bill.id, "due", "due", bill.due);
+  for (const wire::InvoiceLine& line : bill.third_party)
+    row(bill.id, "third_party", quoted(line.description), line.amount);
   return out;
 }
 
 std::string note_csv(const wire::CreditNoteView& note) {
-  return "note,invoice,line,description,reason,amount,currency\n" + note.id + ',' + note.invoice + ',' +
-         std::to_string(note.line) + ',' + quoted(note.description) + ',' + quoted(note.reason) + ',' +
-         text(Money{-note.amount.micros}) + ',' + note.currency + '\n';
+  return "note,invoice,line,description,reason,amount,tax,total,currency\n" + note.id + ',' + note.invoice +
+         ',' + std::to_string(note.line) + ',' + quoted(note.description) + ',' + quoted(note.reason) + ',' +
+         text(Money{-note.amount.micros}) + ',' + text(Money{-note.tax.micros}) + ',' +
+         text(Money{-note.total.micros}) + ',' + note.currency + '\n';
 }
 
 // Which month, and in which form. Nothing: the caller was told what is wrong with that.
@@ -84,9 +78,8 @@ std::optional<Asked> asked(Call& call) {
 Result<wire::InvoiceView, wire::Refusal> bill_of(const State& state, const Actor& actor, const Asked& asked) {
   const PartyId party = engine::find_path(state, asked.party);
   if (auto refusal = engine::check_access(state, actor, Action::kViewBilling, party)) return refuse(*refusal);
-  const Instant first = asked.month == Instant{} ? engine::month_of(state.now) : asked.month;
-  const Period period = month_in_zone(first, state.party(party)->time_zone);
-  return engine::invoice(state, party, period.from, period.to);
+  const Instant month = asked.month == Instant{} ? engine::running_month(state, party) : asked.month;
+  return engine::invoice(state, party, month);
 }
 
 void show_invoice(Api& api, Call call) {
@@ -123,10 +116,8 @@ void list_invoices(Api& api, Call call) {
     if (auto refusal = engine::check_access(state, actor, Action::kViewBilling, party))
       return refuse(*refusal);
     wire::InvoiceList list;
-    for (const Instant month : engine::months_charged(state, party)) {
-      const Period period = month_in_zone(month, state.party(party)->time_zone);
-      list.items.push_back(engine::invoice(state, party, period.from, period.to));
-    }
+    for (const Instant month : engine::months_charged(state, party))
+      list.items.push_back(engine::invoice(state, party, month));
     return json(list);
   });
 }
@@ -140,19 +131,14 @@ void credit_invoice(Api& api, Call call) {
     return call.reply.send(
         problem(wire::Problem{"month", "must be a month", "for example 2026-11"}, call.envelope.request_id));
   }
-  // Where a month begins depends on the customer's zone, so it is worked out where the state is at hand.
-  api.loop().read(
-      [&api, call = std::move(call), body = *body, name, month = *month](const State& state) mutable {
-        const PartyId party = engine::find_path(state, name);
-        const engine::Party* customer = state.party(party);
-        const Period period = month_in_zone(month, customer == nullptr ? "" : customer->time_zone);
-        api.run(std::move(call),
-                engine::CreditInvoice{party, period.from, period.to, body.amount, body.line, body.reason},
-                [](const server::Outcome& outcome) {
-                  const auto& event = std::get<engine::InvoiceCredited>(outcome.events->back());
-                  return json(engine::view_of(*outcome.state, event.note), 201);
-                });
-      });
+  api.with_party(std::move(call), name, [&api, body = *body, month = *month](Call next, PartyId party) {
+    api.run(std::move(next),
+            engine::CreditInvoice{party, month, body.amount, body.line, body.reason},
+            [](const server::Outcome& outcome) {
+              const auto& event = std::get<engine::InvoiceCredited>(outcome.events->back());
+              return json(engine::view_of(*outcome.state, event.note), 201);
+            });
+  });
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the exchange shows to everybody, live and without names; and what it shows a seller of himself.
+#include <charconv>
+
 #include "api/api.hpp"
 #include "api/event_feed.hpp"
 #include "api/market_views.hpp"
@@ -35,6 +37,15 @@ class Ticker {
   }
   bool operator()(const engine::OrderClosed& closed) const {
     return closed.book == 0 || top(closed.book, engine::slot_of(at_));
+  }
+  // What a quote keeps is gone for everybody else, and comes back when it is over.
+  bool operator()(const engine::QuoteKept& kept) const {
+    return top(kept.bid.book, kept.bid.first_slot);
+  }
+  bool operator()(const engine::QuoteEnded&) const {
+    for (const engine::BookState& book : state_.market.instruments)
+      if (!top(book.id, engine::slot_of(at_))) return false;
+    return true;
   }
   bool operator()(const engine::OrderRepriced& repriced) const {
     const engine::MarketOrder* order = state_.market.books.order(repriced.order);
@@ -91,9 +102,28 @@ void show_earnings(Api& api, Call call) {
       if (fresh) entry->second = seller_view(state, contract.seller);
       add_contract(entry->second, contract);
     }
+    for (const auto& [seller, record] : state.market.reliability) {
+      const bool shown =
+          seller == actor.party || engine::may(state, actor, engine::Action::kViewBilling, seller);
+      if (shown && !sellers.contains(seller)) sellers.emplace(seller, seller_view(state, seller));
+    }
     wire::SellerList out;
     for (auto& [party, seller] : sellers) out.items.push_back(std::move(seller));
     return json(out);
+  });
+}
+
+void show_candles(Api& api, Call call) {
+  std::uint64_t book = 0;
+  const std::string& number = call.parameters.front();
+  std::from_chars(number.data(), number.data() + number.size(), book);
+  const std::string step(call.query_value("step"));
+  if (!step.empty() && step != "hour" && step != "day")
+    return call.reply.send(
+        problem(wire::Problem{"step", "must be hour or day", "step=day"}, call.envelope.request_id));
+  api.view(std::move(call), [book, by_day = step != "hour"](const State& state, const Actor&) -> Shown {
+    if (book == 0 || book > state.market.instruments.size()) return refuse(engine::not_found());
+    return json(candles_view(state.market.instruments[book - 1], by_day));
   });
 }
 
@@ -101,6 +131,14 @@ void show_earnings(Api& api, Call call) {
 
 std::vector<Route> market_data_routes() {
   return {{.method = "GET",
+           .path = "/v1/market/books/{book}/candles",
+           .id = "show_candles",
+           .tag = "market",
+           .summary = "Open, high, low and close of hours or days in which something was traded, oldest first",
+           .gives = body<wire::CandleList>(),
+           .query = {"step"},
+           .handle = show_candles},
+          {.method = "GET",
            .path = "/v1/market/stream",
            .id = "follow_market",
            .tag = "market",

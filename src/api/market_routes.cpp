@@ -48,20 +48,6 @@ void list_fills(Api& api, Call call) {
            [book](const State& state, const Actor&) -> Shown { return json(fills_view(state, book)); });
 }
 
-engine::PlaceOrder command_of(const wire::OrderBody& body) {
-  return {.instrument = instrument_of(body.instrument),
-          .side = engine::Side::kBuy,
-          .time_in_force = static_cast<engine::TimeInForce>(body.life),
-          .workload = body.workload,
-          .price = price_of(body.hourly, engine::Side::kBuy),
-          .first_slot = body.from == Instant{} ? 0 : engine::slot_of(body.from),
-          .slots = slots_of(body.length),
-          .quantity = static_cast<std::uint32_t>(std::clamp<std::int64_t>(body.milli, 0, INT32_MAX)),
-          .quantity_min = static_cast<std::uint32_t>(std::clamp<std::int64_t>(body.milli_min, 0, INT32_MAX)),
-          .slots_min = slots_of(body.length_min),
-          .expires = body.expires};
-}
-
 void quote(Api& api, Call call) {
   const auto body = parse<wire::OrderBody>(call);
   if (!body) return call.reply.send(problem(body.error(), call.envelope.request_id));
@@ -161,9 +147,30 @@ void change_contract(Api& api, Call call) {
   api.run(std::move(call), Command{{id.value_or(0)}}, [](const server::Outcome&) { return no_content(); });
 }
 
+void reclaim(Api& api, Call call) {
+  const auto body = parse<wire::ReclaimBody>(call);
+  if (!body) return call.reply.send(problem(body.error(), call.envelope.request_id));
+  const auto id = parse_id("ctr_", call.parameters.front());
+  api.run(std::move(call),
+          engine::ReclaimContract{{id.value_or(0)}, body->at.value_or(Instant{})},
+          [id](const server::Outcome& outcome) {
+            wire::ContractList out;
+            if (const auto* contract = outcome.state->market.contracts.find(id.value_or(0)))
+              out.items.push_back(contract_view(*outcome.state, *contract, false));
+            return json(out);
+          });
+}
+
 wire::MarketRulesBody rules_body(const engine::MarketRules& rules) {
-  return {
-      rules.fee_bps, rules.bond_bps, rules.penalty_bps, rules.collar_percent, rules.dispute, rules.horizon};
+  return {rules.fee_bps,
+          rules.bond_bps,
+          rules.penalty_bps,
+          rules.collar_percent,
+          rules.dispute,
+          rules.horizon,
+          rules.quote_for,
+          rules.notice,
+          rules.named};
 }
 
 void show_rules(Api& api, Call call) {
@@ -174,8 +181,15 @@ void show_rules(Api& api, Call call) {
 void set_rules(Api& api, Call call) {
   const auto body = parse<wire::MarketRulesBody>(call);
   if (!body) return call.reply.send(problem(body.error(), call.envelope.request_id));
-  const engine::MarketRules rules{
-      body->fee_bps, body->bond_bps, body->penalty_bps, body->collar_percent, body->dispute, body->horizon};
+  const engine::MarketRules rules{body->fee_bps,
+                                  body->bond_bps,
+                                  body->penalty_bps,
+                                  body->collar_percent,
+                                  body->dispute,
+                                  body->horizon,
+                                  body->quote_for,
+                                  body->notice,
+                                  body->named};
   api.run(std::move(call), engine::SetMarketRules{rules}, [body = *body](const server::Outcome&) {
     return json(body);
   });
@@ -300,10 +314,18 @@ std::vector<Route> market_routes() {
             {},
             204,
             change_contract<engine::ResumeContract>),
+      route("POST",
+            "/v1/market/contracts/{contract}/reclaim",
+            "reclaim_contract",
+            "Take back what was sold, with notice: the contract ends earlier",
+            body<ReclaimBody>(),
+            body<ContractList>(),
+            200,
+            reclaim),
       route("GET",
             "/v1/market/rules",
             "show_market_rules",
-            "Fee, bond, penalty, collar",
+            "Fee, bond, penalty, collar, notice",
             {},
             body<MarketRulesBody>(),
             200,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
 #include "engine/offer.hpp"
 #include "engine/spend.hpp"
@@ -69,8 +70,7 @@ std::uint32_t slots_of(Duration length) {
 }
 
 engine::Instrument instrument_of(const wire::InstrumentBody& body) {
-  const wire::GpuModel* known = wire::find_gpu_model(body.model);
-  return {.model = known == nullptr ? body.model : std::string(known->name),
+  return {.model = body.model,
           .shape = wire::lower_case(body.shape),
           .region = body.region,
           // What the hardware keeps apart is hard, whatever else was said.
@@ -119,9 +119,9 @@ Result<engine::ListCapacity, wire::Problem> listing_of(const engine::State& stat
       state, command, body.node.empty() ? NodeId{} : state.index.nodes_by_name.at(body.node));
   if (command.device == DeviceId{})
     return refuse(wire::Problem{"model",
-                                "no " + body.instrument.model + " of yours is certified to be offered" +
+                                "no " + body.instrument.model + " of yours can be offered" +
                                     (body.node.empty() ? "" : " on " + body.node),
-                                "tranche market certify makes a device that passed its test one of them"});
+                                "tranche gpus shows devices; what is simulated or a peer's needs: tranche market certify"});
   return command;
 }
 
@@ -176,10 +176,20 @@ wire::OrderView order_view(const engine::State& state, const engine::MarketOrder
           .milli_open = open,
           .from = engine::start_of(order.first_slot),
           .to = engine::start_of(order.end_slot()),
-          .held = order.held};
+          .held = order.held,
+          .life = static_cast<wire::OrderLife>(order.time_in_force),
+          .milli_min = order.quantity_min,
+          .length_min = engine::kSlot * order.slots_min,
+          .expires = order.expires == Instant{} ? std::nullopt : std::optional(order.expires),
+          .quoted = order.quoted};
 }
 
 wire::ContractView contract_view(const engine::State& state, const engine::Contract& contract, bool buyer) {
+  const engine::Piece* piece = state.market.pieces.find(contract.piece.value);
+  const DeviceId device = piece == nullptr ? DeviceId{} : engine::device_under(state, *piece);
+  Money paid_out{contract.earned.micros - contract.fee.micros};
+  for (const engine::Payout& one : contract.unpaid) paid_out.micros -= one.amount.micros;
+  const PartyId other = buyer ? contract.seller : contract.buyer;
   return {.id = id_text("ctr_", contract.id.value),
           .role = buyer ? "buyer" : "seller",
           .party = engine::path_of(state, buyer ? contract.buyer : contract.seller),
@@ -196,15 +206,29 @@ wire::ContractView contract_view(const engine::State& state, const engine::Contr
           .refunded = contract.refunded,
           .penalty = contract.penalty,
           .bond = contract.bond,
-          .seller_delivers = delivered_milli(state, contract.seller)};
+          .seller_delivers = delivered_milli(state, contract.seller),
+          .counterparty =
+              state.market.rules.named ? engine::path_of(state, engine::tenant_of(state, other)) : "",
+          .device = device == DeviceId{} ? "" : text(device),
+          .reclaimed = contract.reclaimed,
+          .paid_out = paid_out};
 }
 
 wire::SellerView seller_view(const engine::State& state, PartyId party) {
   const auto account = engine::AccountId::make(
       engine::payer_of(state, party), engine::AccountKind::kPayable, engine::currency_of(state));
-  return {.party = engine::path_of(state, party),
-          .to_come = engine::balance(state.ledger, account),
-          .delivered = delivered_milli(state, party)};
+  wire::SellerView view{.party = engine::path_of(state, party),
+                        .to_come = engine::balance(state.ledger, account),
+                        .delivered = delivered_milli(state, party)};
+  const auto past = state.market.reliability.find(party);
+  if (past == state.market.reliability.end()) return view;
+  view.contracts = static_cast<std::uint32_t>(past->second.contracts);
+  view.sold = past->second.value;
+  view.earned = past->second.earned;
+  view.fee = past->second.fee;
+  view.refunded = past->second.refunded;
+  view.penalty = past->second.penalty;
+  return view;
 }
 
 void add_contract(wire::SellerView& seller, const engine::Contract& contract) {
@@ -220,23 +244,26 @@ void add_contract(wire::SellerView& seller, const engine::Contract& contract) {
   seller.penalty.micros += contract.penalty.micros;
 }
 
-wire::QuoteView quote_view(const engine::State& state, const engine::PlaceOrder& asked, PartyId party) {
+wire::QuoteView quote_view(const engine::State& state, engine::PlaceOrder asked, PartyId party) {
   wire::QuoteView out;
+  asked.party = party;
+  asked.slots = std::max<std::uint32_t>(asked.slots, 1);
+  if (asked.first_slot == 0) asked.first_slot = engine::slot_of(state.now);
   engine::MarketOrder bid{.id = state.market.next_order,
+                          .book = engine::book_for(state, asked),
                           .party = party,
                           .tenant = engine::tenant_of(state, party),
                           .time_in_force = engine::TimeInForce::kIoc,
                           .restricted = engine::has_trade_rules(state, party),
                           .workload = static_cast<std::uint8_t>(asked.workload),
                           .price = asked.price == 0 ? INT32_MAX : asked.price,
-                          .first_slot = asked.first_slot == 0 ? engine::slot_of(state.now) : asked.first_slot,
-                          .slots = std::max<std::uint32_t>(asked.slots, 1),
+                          .first_slot = asked.first_slot,
+                          .slots = asked.slots,
                           .quantity = asked.quantity,
-                          .open = asked.quantity};
+                          .open = asked.quantity,
+                          .quantity_min = asked.quantity_min};
   bid.slots_min = asked.slots_min == 0 ? bid.slots : asked.slots_min;
-  const auto book = state.market.by_instrument.find(asked.instrument);
-  if (book == state.market.by_instrument.end()) return out;
-  bid.book = book->second;
+  if (bid.book == 0) return out;
   const engine::Admitting context{state, nullptr};
   std::int64_t area = 0;
   for (const auto& fill : state.market.books.match(bid, engine::admission_of(context)).fills) {
@@ -247,6 +274,49 @@ wire::QuoteView quote_view(const engine::State& state, const engine::PlaceOrder&
   out.milli_now = area / bid.slots;
   out.most = asked.price == 0 ? out.cost_now : Money{asked.price * asked.quantity * bid.slots};
   return out;
+}
+
+wire::QuoteView quote_view(const engine::State& state, const engine::Quote& quote) {
+  wire::QuoteView out{.cost_now = quote.cost,
+                      .most = quote.cost,
+                      .id = id_text("quo_", quote.id.value),
+                      .expires = quote.expires};
+  const engine::MarketOrder* bid = state.market.books.order(quote.bid);
+  std::int64_t area = 0;
+  for (const engine::QuotedAsk& one : quote.asks) {
+    const engine::MarketOrder* part = state.market.books.order(one.ask);
+    if (part == nullptr) continue;
+    if (out.best == Money{} || hourly(part->price) < out.best) out.best = hourly(part->price);
+    area += part->open_area();
+  }
+  if (bid != nullptr) out.milli_now = area / bid->slots;
+  return out;
+}
+
+wire::CandleList candles_view(const engine::BookState& book, bool by_day) {
+  wire::CandleList out{.book = book.id, .instrument = body_of(book.instrument)};
+  for (const engine::Candle& one : by_day ? book.days : book.hours)
+    out.items.push_back({.start = one.start,
+                         .open = hourly(one.open),
+                         .high = hourly(one.high),
+                         .low = hourly(one.low),
+                         .close = hourly(one.close),
+                         .volume_milli_slots = one.volume});
+  return out;
+}
+
+engine::PlaceOrder command_of(const wire::OrderBody& body) {
+  return {.instrument = instrument_of(body.instrument),
+          .side = engine::Side::kBuy,
+          .time_in_force = static_cast<engine::TimeInForce>(body.life),
+          .workload = body.workload,
+          .price = price_of(body.hourly, engine::Side::kBuy),
+          .first_slot = body.from == Instant{} ? 0 : engine::slot_of(body.from),
+          .slots = slots_of(body.length),
+          .quantity = static_cast<std::uint32_t>(std::clamp<std::int64_t>(body.milli, 0, INT32_MAX)),
+          .quantity_min = static_cast<std::uint32_t>(std::clamp<std::int64_t>(body.milli_min, 0, INT32_MAX)),
+          .slots_min = slots_of(body.length_min),
+          .expires = body.expires};
 }
 
 }  // namespace tranche::api

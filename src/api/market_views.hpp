@@ -2,6 +2,7 @@
 #pragma once
 // The exchange as the API shows it: prices for an hour of a device, windows as instants.
 #include "base/result.hpp"
+#include "engine/event.hpp"
 #include "engine/state.hpp"
 #include "wire/api_market.hpp"
 #include "wire/codec.hpp"
@@ -27,6 +28,9 @@ namespace tranche::api {
 [[nodiscard]] wire::ContractView contract_view(const engine::State&, const engine::Contract&, bool buyer);
 [[nodiscard]] wire::SellerView seller_view(const engine::State&, PartyId);  // Without his contracts.
 void add_contract(wire::SellerView&, const engine::Contract&);
-[[nodiscard]] wire::QuoteView quote_view(const engine::State&, const engine::PlaceOrder&, PartyId party);
+[[nodiscard]] wire::QuoteView quote_view(const engine::State&, engine::PlaceOrder, PartyId party);
+[[nodiscard]] wire::QuoteView quote_view(const engine::State&, const engine::Quote&);  // That is kept.
+[[nodiscard]] wire::CandleList candles_view(const engine::BookState&, bool by_day);
+[[nodiscard]] engine::PlaceOrder command_of(const wire::OrderBody&);
 
 }  // namespace tranche::api

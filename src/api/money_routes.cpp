@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accounts, price lists, costs, margins and the export for finance tools.
+// Accounts, costs, margins and the export for finance tools.
+#include <algorithm>
+
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "base/text.hpp"
+#include "engine/billing.hpp"
 #include "engine/cost.hpp"
 #include "engine/focus.hpp"
 #include "engine/margin.hpp"
 #include "engine/spend.hpp"
+#include "wire/api_ledger.hpp"
 #include "wire/api_money.hpp"
 
 namespace tranche::api {
@@ -22,17 +26,20 @@ wire::AccountView account_view(const State& state, PartyId party) {
   const engine::AccountId credit = engine::credit_account(state, party);
   const engine::Account* account = engine::find_account(state.ledger, credit);
   const engine::AccountId owing = engine::AccountId::make(party, AccountKind::kReceivable, credit.currency());
+  const engine::Account* debt = engine::find_account(state.ledger, owing);
+  const bool limited = debt != nullptr && debt->bounded;
   return {.party = engine::path_of(state, party),
           .currency = state.settings.currency,
           .credit = engine::balance(state.ledger, credit),
-          .held = account == nullptr ? Money{} : account->held,
+          .held = account != nullptr ? account->held : debt != nullptr ? debt->held : Money{},
           .available = engine::available(state.ledger, credit),
           .overdraft = account == nullptr ? Money{} : account->overdraft,
           .payable = engine::balance(
               state.ledger, engine::AccountId::make(party, AccountKind::kPayable, credit.currency())),
           .spent_this_month = engine::spent(state, party, state.now),
           .owed = {-engine::balance(state.ledger, owing).micros},
-          .by_invoice = account == nullptr};
+          .by_invoice = account == nullptr,
+          .owe_limit = limited ? std::optional(debt->overdraft) : std::nullopt};
 }
 
 void show_account(Api& api, Call call) {
@@ -67,60 +74,69 @@ void set_overdraft(Api& api, Call call) {
   });
 }
 
-// Prices for others are nobody's business: only rules for everybody and for one's own tree are shown.
-void list_prices(Api& api, Call call) {
-  api.view(std::move(call), [](const State& state, const Actor& actor) -> Shown {
-    wire::PriceListBook out;
-    for (wire::PriceList list : state.prices) {
-      std::erase_if(list.rules, [&](const wire::PriceRule& rule) {
-        return rule.party != PartyId{} && !engine::can_see(state, actor, rule.party);
-      });
-      out.items.push_back(std::move(list));
-    }
-    return json(out);
-  });
-}
-
-void set_prices(Api& api, Call call) {
-  const auto body = parse<wire::PriceList>(call);
+// How much somebody may owe by invoice; beyond that nothing of his starts.
+void set_owe_limit(Api& api, Call call) {
+  const auto body = parse<wire::OweLimitBody>(call);
   if (!body) return call.reply.send(problem(body.error(), call.envelope.request_id));
-  api.run(std::move(call), engine::SetPriceList{*body}, [](const server::Outcome& outcome) {
-    for (const engine::Event& event : *outcome.events) {
-      if (const auto* set = std::get_if<engine::PriceListSet>(&event)) return json(set->list);
-    }
-    return json(wire::PriceList{});
+  const std::string name = call.parameters.front();
+  api.with_party(std::move(call), name, [&api, limit = body->limit](Call next, PartyId party) {
+    const engine::SetOverdraft command{
+        party, limit.value_or(Money{}), AccountKind::kReceivable, limit.has_value()};
+    api.run(std::move(next), command, [party](const server::Outcome& outcome) {
+      return json(account_view(*outcome.state, party));
+    });
   });
 }
 
-struct Span {
-  Instant from{}, to{};
+// from= and to= of a report: days on the calendar of the party, or instants.
+struct Asked {
+  std::optional<Instant> from{}, to{};
+  bool from_is_day = false, to_is_day = false;
 };
 
-// from= and to= of a report; the month that runs where they are absent.
-std::optional<Span> span_of(Call& call) {
-  Span span;
-  for (const auto& [name, field] : {std::pair{"from", &Span::from}, std::pair{"to", &Span::to}}) {
-    const std::string text(call.query_value(name));
-    if (text.empty()) continue;
-    const auto at = parse_instant(text.size() == 10 ? text + "T00:00:00Z" : text);
-    if (!at) {
+std::optional<Asked> asked_span(Call& call) {
+  Asked asked;
+  const auto read = [&](const char* name, std::optional<Instant>& at, bool& is_day) {
+    const std::string given(call.query_value(name));
+    if (given.empty()) return true;
+    is_day = given.size() == 10;
+    at = parse_instant(is_day ? given + "T00:00:00Z" : given);
+    if (!at)
       call.reply.send(problem(wire::Problem{name, "must be a day or a time", "for example 2026-11-01"},
                               call.envelope.request_id));
-      return std::nullopt;
-    }
-    span.*field = *at;
+    return at.has_value();
+  };
+  if (!read("from", asked.from, asked.from_is_day) || !read("to", asked.to, asked.to_is_day))
+    return std::nullopt;
+  return asked;
+}
+
+// The month that runs where nothing was said.
+engine::CalendarSpan span_of(const State& state, PartyId party, const Asked& asked) {
+  const auto at = [&](Instant given, bool is_day) {
+    return is_day ? engine::midnight_of(state, party, given) : given;
+  };
+  const Instant month = engine::running_month(state, party);
+  engine::CalendarSpan span = engine::invoice_period(state, party, month);
+  if (asked.from) {
+    span.from = at(*asked.from, asked.from_is_day);
+    span.to = engine::span_around(state, party, wire::Period::kMonth, span.from).to;
   }
+  if (asked.to) span.to = at(*asked.to, asked.to_is_day);
   return span;
 }
 
-Span or_this_month(Span span, Instant now) {
-  if (span.from == Instant{}) span.from = engine::month_of(now);
-  if (span.to == Instant{}) span.to = engine::month_of(span.from + std::chrono::days(32));
-  return span;
+// "~" is the highest party whose bill the caller may see, or else himself.
+PartyId party_named(const State& state, const Actor& actor, const std::string& name) {
+  if (name != "~") return engine::find_path(state, name);
+  PartyId highest = actor.party;
+  for (const engine::Party* at = state.party(actor.party); at != nullptr; at = state.party(at->parent))
+    if (engine::may(state, actor, Action::kViewBilling, at->id)) highest = at->id;
+  return highest;
 }
 
 void show_costs(Api& api, Call call) {
-  const auto span = span_of(call);
+  const auto span = asked_span(call);
   if (!span) return;
   std::string by_name(call.query_value("by"));
   std::string tag;
@@ -140,24 +156,31 @@ void show_costs(Api& api, Call call) {
   const std::string name = call.parameters.front();
   api.view(std::move(call),
            [name, tag, by = *by, span = *span](const State& state, const Actor& actor) -> Shown {
-             const PartyId party = engine::find_path(state, name);
+             const PartyId party = party_named(state, actor, name);
              if (auto refusal = engine::check_access(state, actor, Action::kViewBilling, party))
                return refuse(*refusal);
-             const Span days = or_this_month(span, state.now);
+             const engine::CalendarSpan days = span_of(state, party, span);
              return json(engine::cost_report(state, party, by, days.from, days.to, tag));
            });
 }
 
 void export_focus(Api& api, Call call) {
-  const auto span = span_of(call);
+  const auto span = asked_span(call);
   if (!span) return;
   const std::string name = call.parameters.front();
-  api.view(std::move(call), [name, span = *span](const State& state, const Actor& actor) -> Shown {
-    const PartyId party = engine::find_path(state, name);
+  const bool check = call.query_value("check") == "true";
+  api.view(std::move(call), [name, check, span = *span](const State& state, const Actor& actor) -> Shown {
+    const PartyId party = party_named(state, actor, name);
     if (auto refusal = engine::check_access(state, actor, Action::kViewBilling, party))
       return refuse(*refusal);
-    const Span days = or_this_month(span, state.now);
-    return document("text/csv; charset=utf-8", engine::focus_csv(state, party, days.from, days.to));
+    const engine::CalendarSpan days = span_of(state, party, span);
+    std::string table = engine::focus_csv(state, party, days.from, days.to);
+    if (!check) return document("text/csv; charset=utf-8", std::move(table));
+    const auto payable = engine::focus_payable(state, party, days.from, days.to);
+    return json(
+        wire::FocusCheck{.rows = static_cast<std::uint64_t>(std::count(table.begin(), table.end(), '\n')) - 1,
+                         .invoices = payable.size(),
+                         .problems = engine::focus_problems(table, payable)});
   });
 }
 
@@ -179,7 +202,7 @@ void set_capacity_cost(Api& api, Call call) {
 }
 
 void show_margin(Api& api, Call call) {
-  const auto span = span_of(call);
+  const auto span = asked_span(call);
   if (!span) return;
   const std::string by_name(call.query_value("by"));
   const auto by =
@@ -191,7 +214,7 @@ void show_margin(Api& api, Call call) {
   api.view(std::move(call), [by = *by, span = *span](const State& state, const Actor& actor) -> Shown {
     if (auto refusal = engine::check_access(state, actor, Action::kManagePlatform, kPlatform))
       return refuse(*refusal);
-    const Span days = or_this_month(span, state.now);
+    const engine::CalendarSpan days = span_of(state, kPlatform, span);
     return json(engine::margin_report(state, by, days.from, days.to));
   });
 }
@@ -223,21 +246,14 @@ std::vector<Route> money_routes() {
        .takes = body<wire::OverdraftBody>(),
        .gives = body<wire::AccountView>(),
        .handle = set_overdraft},
-      {.method = "GET",
-       .path = "/v1/prices",
-       .id = "list_prices",
-       .tag = "money",
-       .summary = "Price lists",
-       .gives = body<wire::PriceListBook>(),
-       .handle = list_prices},
       {.method = "PUT",
-       .path = "/v1/prices",
-       .id = "set_prices",
+       .path = "/v1/accounts/{party}/owe-limit",
+       .id = "set_owe_limit",
        .tag = "money",
-       .summary = "Set a price list, valid from now or later",
-       .takes = body<wire::PriceList>(),
-       .gives = body<wire::PriceList>(),
-       .handle = set_prices},
+       .summary = "How much may be owed by invoice",
+       .takes = body<wire::OweLimitBody>(),
+       .gives = body<wire::AccountView>(),
+       .handle = set_owe_limit},
       {.method = "GET",
        .path = "/v1/capacity-costs",
        .id = "list_capacity_costs",
@@ -273,8 +289,8 @@ std::vector<Route> money_routes() {
        .path = "/v1/costs/{party}/focus",
        .id = "export_focus",
        .tag = "money",
-       .summary = "Costs as a FOCUS 1.2 table",
-       .query = {"from", "to"},
+       .summary = "Costs as a FOCUS 1.2 table; check=true: what is wrong with it, if anything",
+       .query = {"from", "to", "check"},
        .handle = export_focus},
   };
 }

@@ -68,8 +68,12 @@ std::vector<Route> audit_routes();
 std::vector<Route> system_routes();  // Health, metrics, documents.
 std::vector<Route> market_routes();
 std::vector<Route> market_data_routes();
+std::vector<Route> market_quote_routes();
 std::vector<Route> recurring_listing_routes();
-std::vector<Route> money_routes();  // Accounts, prices, costs.
+std::vector<Route> money_routes();  // Accounts, costs, margins.
+std::vector<Route> price_routes();
+std::vector<Route> ledger_routes();
+std::vector<Route> tax_routes();
 std::vector<Route> invoice_routes();
 std::vector<Route> health_routes();
 std::vector<Route> receipt_routes();  // Proofs, and where a device's time went.

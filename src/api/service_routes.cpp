@@ -5,6 +5,8 @@
 #include "api/problem.hpp"
 #include "api/submission.hpp"
 #include "api/views.hpp"
+#include "engine/plan_price.hpp"
+#include "wire/api_plan.hpp"
 #include "wire/fields.hpp"
 #include "wire/resolve_ask.hpp"
 #include "wire/service.hpp"
@@ -36,6 +38,20 @@ wire::ServiceView view_of(const Api& api, const State& state, const engine::Serv
   return view;
 }
 
+wire::PricePlan service_plan(const State& state,
+                             const engine::SetService& asked,
+                             PartyId payer,
+                             const engine::Decision& decision,
+                             Instant at) {
+  wire::PricePlan plan{.what = "service " + asked.name + ", at most " + std::to_string(asked.replicas_max) +
+                               (asked.replicas_max == 1 ? " replica" : " replicas"),
+                       .admitted = decision.has_value(),
+                       .price = engine::service_price(state, payer, asked, at),
+                       .note = "replicas are charged while they run; a service scaled to zero is free"};
+  if (!decision) plan.refusal = decision.error();
+  return plan;
+}
+
 void set_checked(Api& api, Call call, wire::ServiceSpec& spec) {
   const auto catalogue = api.catalogue();
   engine::SetService command{.name = spec.name, .replicas_max = spec.replicas.max};
@@ -55,10 +71,18 @@ void set_checked(Api& api, Call call, wire::ServiceSpec& spec) {
     if (found == outcome.state->work.services.end()) return no_content();
     return versioned(json(view_of(api, *outcome.state, found->second)), outcome.sequence);
   };
-  if (owner.empty()) return api.run(std::move(call), std::move(command), render);
-  api.with_party(std::move(call), owner, [&api, command, render](Call next, PartyId party) mutable {
+  const bool dry = call.query_value("dry_run") == "true";
+  const auto go = [&api, dry, render](Call next, engine::SetService asked, PartyId payer) {
+    if (!dry) return api.run(std::move(next), std::move(asked), render);
+    api.rehearse(std::move(next), asked, [asked, payer](const State& state, const auto& decision, Instant at) {
+      return json(service_plan(state, asked, payer, decision, at));
+    });
+  };
+  const PartyId caller = call.envelope.actor;
+  if (owner.empty()) return go(std::move(call), std::move(command), caller);
+  api.with_party(std::move(call), owner, [command, go](Call next, PartyId party) mutable {
     command.owner = party == PartyId{} ? PartyId::make(PartyKind::kUser, 0) : party;
-    api.run(std::move(next), std::move(command), render);
+    go(std::move(next), std::move(command), party);
   });
 }
 
@@ -111,7 +135,7 @@ std::vector<Route> service_routes() {
            .summary = "Set up a service, or change it without dropping a request",
            .takes = body<wire::ServiceSpec>(),
            .gives = body<wire::ServiceView>(),
-           .query = {"owner"},
+           .query = {"owner", "dry_run"},
            .handle = set},
           {.method = "GET",
            .path = "/v1/services",

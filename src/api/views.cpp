@@ -4,6 +4,7 @@
 #include "api/interruptions.hpp"
 #include "api/progress_view.hpp"
 #include "engine/device_life.hpp"
+#include "engine/spend.hpp"
 #include "engine/why.hpp"
 #include "wire/fields.hpp"
 
@@ -149,11 +150,14 @@ wire::JobDetail detail_of(const engine::State& state, const engine::Job& job) {
 }
 
 wire::QuotaView quota_view(const engine::State& state, const engine::Party& party) {
-  return {.party = party.id,
-          .path = engine::path_of(state, party.id),
-          .quota = party.quota,
-          .usage = party.usage,
-          .version = party.version};
+  wire::QuotaView view{.party = party.id,
+                       .path = engine::path_of(state, party.id),
+                       .quota = party.quota,
+                       .usage = party.usage,
+                       .version = party.version};
+  view.usage.gpu_seconds_used = engine::gpu_seconds_used(state, party.id, state.now);
+  view.usage.spent = engine::spent(state, party.id, state.now);
+  return view;
 }
 
 wire::RulesView rules_view(const engine::State& state, const engine::Party& party) {

@@ -4,7 +4,10 @@
 
 #include "api/api.hpp"
 #include "api/problem.hpp"
+#include "base/text.hpp"
+#include "engine/plan_price.hpp"
 #include "engine/storage_charge.hpp"
+#include "wire/api_plan.hpp"
 #include "wire/api_volume.hpp"
 
 namespace tranche::api {
@@ -83,6 +86,19 @@ void show(Api& api, Call call) {
            });
 }
 
+net::Response volume_plan(const State& state, const engine::Decision& decision, Instant at) {
+  wire::PricePlan plan{.admitted = decision.has_value()};
+  if (decision) {
+    const auto& made = std::get<engine::VolumeCreated>(decision->front());
+    const Volume volume{.owner = made.owner, .bytes = made.bytes, .pool = made.pool};
+    plan.what = "a volume of " + text(Bytes{made.bytes});
+    plan.price = engine::volume_price(state, volume, at);
+  } else {
+    plan.refusal = decision.error();
+  }
+  return json(plan);
+}
+
 void create(Api& api, Call call) {
   auto body = parse<wire::VolumeCreate>(call);
   if (!body) return call.reply.send(problem(body.error(), call.envelope.request_id));
@@ -101,6 +117,8 @@ void create(Api& api, Call call) {
                      : named != state.index.nodes_by_name.end() ? named->second
                                                                 : NodeId{UINT64_MAX};
     }
+    if (call.query_value("dry_run") == "true")
+      return api.rehearse(std::move(call), std::move(command), volume_plan);
     api.run(std::move(call), std::move(command), [](const server::Outcome& outcome) {
       const VolumeId id = std::get<engine::VolumeCreated>(outcome.events->front()).id;
       net::Response response = rendered(outcome, id, 201);
@@ -159,6 +177,7 @@ std::vector<Route> volume_routes() {
        .takes = body<wire::VolumeCreate>(),
        .gives = body<wire::VolumeView>(),
        .status = 201,
+       .query = {"dry_run"},
        .handle = create},
       {.method = "GET",
        .path = "/v1/volumes/{volume}",

@@ -70,13 +70,16 @@ std::optional<std::vector<wire::ZoneOffset>> zone_offsets(const std::string& nam
   return offsets;
 }
 
+void resolve_zone(const std::string& name, wire::Zones& zones) {
+  if (zones.contains(name)) return;
+  if (auto offsets = zone_offsets(name)) zones.emplace(name, std::move(*offsets));
+}
+
 wire::Rules resolve_zones(std::vector<wire::Rule> rules) {
   wire::Rules resolved{.rules = std::move(rules), .zones = {}};
   for (const wire::Rule& rule : resolved.rules) {
     for (const auto* hours : {&rule.when.during, &rule.when.outside}) {
-      if (!*hours || resolved.zones.contains((*hours)->zone)) continue;
-      if (auto offsets = zone_offsets((*hours)->zone))
-        resolved.zones.emplace((*hours)->zone, std::move(*offsets));
+      if (*hours) resolve_zone((*hours)->zone, resolved.zones);
     }
   }
   return resolved;

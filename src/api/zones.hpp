@@ -18,6 +18,8 @@ using LocalTime = std::chrono::local_seconds;
 [[nodiscard]] std::optional<std::vector<wire::ZoneOffset>> zone_offsets(const std::string& name,
                                                                         int until = 2044);
 
+// Adds the offsets of a zone, where there is such a zone.
+void resolve_zone(const std::string& name, wire::Zones& zones);
 // Fills in the offsets of every zone that the rules name. Zones that do not exist are left out.
 [[nodiscard]] wire::Rules resolve_zones(std::vector<wire::Rule> rules);
 

@@ -6,6 +6,7 @@
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
+#include "cli/price_plan.hpp"
 #include "wire/api_booking.hpp"
 
 namespace tranche::cli {
@@ -126,7 +127,7 @@ struct BookOptions {
   std::string gpus{}, name{}, owner{}, isolation{}, layer{}, driver{}, runtime{};
   std::vector<std::string> volumes{};
   std::uint32_t nodes = 1;
-  bool simulated = false;
+  bool simulated = false, dry_run = false;
 };
 
 void book(Session& session, const BookOptions& options) {
@@ -147,6 +148,11 @@ void book(Session& session, const BookOptions& options) {
   ask.environment.driver = options.driver;
   ask.environment.runtime = options.runtime;
   ask.environment.volumes = options.volumes;
+  if (options.dry_run)
+    return show_price_plan(
+        session,
+        session.ask<wire::PricePlan>(
+            {.method = "POST", .path = "/v1/bookings?dry_run=true", .body = wire::to_json(ask)}));
   const auto answer =
       session.ask<BookingView>({.method = "POST", .path = "/v1/bookings", .body = wire::to_json(ask)});
   show(session, answer);
@@ -279,6 +285,7 @@ void add_book_commands(const Command& root, Program& program) {
   command.add_option("--volume", options->volumes, "Volume that must be there; may be repeated")
       .type_name("NAME");
   command.add_flag("--simulated", options->simulated, "On simulated devices");
+  command.add_flag("--dry-run", options->dry_run, "Say whether it fits and what it would cost; book nothing");
   add_list(command,
            program,
            {"list",

@@ -80,7 +80,7 @@ constexpr std::array kGroups{
     CommandGroup{"rules", add_rules_commands},
     CommandGroup{"sku settings", add_platform_commands},
     CommandGroup{"market", add_market_commands},
-    CommandGroup{"account price cost invoice", add_money_commands},
+    CommandGroup{"account ledger price tax cost invoice", add_money_commands},
     CommandGroup{"margin", add_margin_commands},
     CommandGroup{"doctor", add_doctor_command},
 };

@@ -33,7 +33,7 @@ void add_quota_commands(const Command& root, Program& program);  // quota
 void add_rules_commands(const Command& root, Program& program);  // rules
 void add_platform_commands(const Command& root, Program& program);       // sku, settings
 void add_market_commands(const Command& root, Program& program);         // market
-void add_money_commands(const Command& root, Program& program);          // account, price, cost, invoice
+void add_money_commands(const Command& root, Program& program);          // account, ledger, price, tax, cost, invoice
 void add_run_command(const Command& root, Program& program);             // run, sbatch
 void add_job_commands(const Command& root, Program& program);            // ps, show, stop, release
 void add_log_commands(const Command& root, Program& program);            // logs, wait
@@ -45,8 +45,13 @@ void add_forecast_commands(const Command& root, Program& program);       // fore
 void add_margin_commands(const Command& root, Program& program);         // margin
 void add_recurring_commands(const Command& root, Program& program);      // recurring
 void add_sell_commands(const Command& market, Program& program);         // market sell, market recurring
+void add_buy_commands(const Command& market, Program& program);
+void add_market_rules_commands(const Command& market, Program& program);
 void add_market_data_commands(const Command& market, Program& program);  // market watch, market earnings
 void add_cost_commands(const Command& root, Program& program);           // cost
+void add_price_commands(const Command& root, Program& program);          // price
+void add_tax_commands(const Command& root, Program& program);            // tax
+void add_ledger_commands(const Command& root, Program& program);         // ledger
 void add_invoice_commands(const Command& root, Program& program);        // invoice
 void add_shell_command(const Command& root, Program& program);           // shell
 void add_node_commands(const Command& root, Program& program);           // node, gpus

@@ -32,11 +32,9 @@ std::string query_of(const ReportOptions& options, bool by) {
 // "0.0021/frame": the whole row over what was done.
 std::string unit_costs(const wire::CostRow& row) {
   std::string out;
-  for (const auto& [unit, count] : row.units) {
-    if (count <= 0) continue;
+  for (const auto& [unit, cost] : row.unit_cost) {
     const std::string one = unit.ends_with('s') ? unit.substr(0, unit.size() - 1) : unit;
-    out +=
-        (out.empty() ? "" : ", ") + text(Money{(row.cost.micros - row.credited.micros) / count}) + "/" + one;
+    out += (out.empty() ? "" : ", ") + text(cost) + "/" + one;
   }
   return out.empty() ? "-" : out;
 }
@@ -48,6 +46,7 @@ Table cost_table(const wire::CostReport& report) {
                {"GPU-HOURS", Align::kRight},
                {"BUSY", Align::kRight},
                {"PAID BUT IDLE", Align::kRight},
+               {"SMALLER SLICE SAVES", Align::kRight},
                {"PER UNIT"}});
   for (const wire::CostRow& row : report.items) {
     table.add({row.what,
@@ -56,9 +55,17 @@ Table cost_table(const wire::CostReport& report) {
                hours_text(row.allocated_gpu_milliseconds / 1000),
                hours_text(row.used_gpu_milliseconds / 1000),
                std::to_string(row.idle_percent) + "%",
+               row.smaller_slice_saves == Money{} ? "-" : std::to_string(row.smaller_slice_percent) + "%",
                unit_costs(row)});
   }
-  table.add({"total", text(report.total), "", "", "", "", ""});
+  const auto sum = [&](const std::string& what, Money amount, const std::string& saves) {
+    table.add({what, text(amount), "", "", "", "", saves, ""});
+  };
+  sum("total",
+      report.total,
+      report.smaller_slice_saves == Money{} ? "" : text(report.smaller_slice_saves));
+  if (report.forecast != Money{})
+    sum("forecast to " + local_time_text(report.to), report.forecast, "");
   return table;
 }
 
@@ -115,44 +122,91 @@ void add_reconcile(const Command& group, Program& program) {
   });
 }
 
+// The party that is asked about; else all that the caller may see the bill of.
+std::string costs_path(Session& session, const ReportOptions& options) {
+  std::string party = options.party.empty() ? session.target().subscriber : options.party;
+  return "/v1/costs/" + path_segment(party.empty() ? "~" : party);
+}
+
+void show_costs(Session& session, const ReportOptions& options) {
+  const auto answer = session.get<wire::CostReport>(costs_path(session, options) + query_of(options, true));
+  session.print(answer.body, {.table = [&] { return cost_table(answer.value); }});
+}
+
+void add_report_flags(const Command& command, ReportOptions& options) {
+  command.add_option("party", options.party, "Id or path; else --subscriber, else all that you may see");
+  command
+      .add_option("--by", options.by, "tenant, subscriber, user, job, model, kind, day, unit, tag or tag:NAME")
+      .type_name("WHAT");
+  command.add_option("--from", options.from, "First day; else this month's").type_name("DAY");
+  command.add_option("--to", options.to, "The day after the last").type_name("DAY");
+}
+
+void check_export(Session& session, const ReportOptions& options) {
+  const std::string query = query_of(options, false);
+  const auto answer = session.get<wire::FocusCheck>(costs_path(session, options) + "/focus" + query +
+                                                    (query.empty() ? "?" : "&") + "check=true");
+  const wire::FocusCheck& check = answer.value;
+  session.print(answer.body, {.table = [&] {
+                  Table table({{"ROWS", Align::kRight}, {"INVOICES ADDED UP", Align::kRight}, {"PROBLEM"}});
+                  const auto row = [&](const std::string& problem) {
+                    table.add({std::to_string(check.rows), std::to_string(check.invoices), problem});
+                  };
+                  for (const std::string& problem : check.problems) row(problem);
+                  if (check.problems.empty()) row("none");
+                  return table;
+                }});
+  if (!check.problems.empty()) throw Failure(kOther, {"the table does not conform to FOCUS 1.2"});
+}
+
+void add_export(const Command& group, Program& program) {
+  struct Options {
+    ReportOptions report{};
+    bool focus = false, check = false;
+  };
+  const auto options = std::make_shared<Options>();
+  const Command& out = add_command(group,
+                                   {"export",
+                                    "Costs as a table for finance tools",
+                                    "tranche cost export acme --focus > november.csv\n"
+                                    "tranche cost export acme --from 2026-11-01 --to 2026-12-01 --check"});
+  out.add_option("party", options->report.party, "Id or path; else --subscriber, else all that you may see");
+  out.add_flag("--focus", options->focus, "FOCUS 1.2 with the columns of 1.3; the only form there is");
+  out.add_option("--from", options->report.from, "First day; else this month's").type_name("DAY");
+  out.add_option("--to", options->report.to, "The day after the last").type_name("DAY");
+  out.add_flag("--check", options->check, "Check it against the columns of FOCUS 1.2 instead of printing it");
+  out.callback([options, &program] {
+    Session& session = program.session();
+    if (options->check) return check_export(session, options->report);
+    const auto response = session.call(
+        {.path = costs_path(session, options->report) + "/focus" + query_of(options->report, false)});
+    std::fputs(response.body.c_str(), stdout);
+  });
+}
+
 void add_costs(const Command& root, Program& program) {
-  const Command& group =
-      add_group(root, {"cost", "What was spent, on what", "tranche cost show acme --by job"});
+  const auto top = std::make_shared<ReportOptions>();
+  const Command& group = add_command(root,
+                                     {"cost",
+                                      "What was spent, on what",
+                                      "tranche cost --by tenant\n"
+                                      "tranche cost show acme --by job --from 2026-11-01 --to 2026-12-01"});
+  group.add_option("--by", top->by, "tenant, subscriber, user, job, model, kind, day, unit, tag or tag:NAME")
+      .type_name("WHAT");
+  group.add_option("--from", top->from, "First day; else this month's").type_name("DAY");
+  group.add_option("--to", top->to, "The day after the last").type_name("DAY");
+  group.callback([top, group, &program] {
+    if (!group.subcommand_given()) show_costs(program.session(), *top);
+  });
   const auto options = std::make_shared<ReportOptions>();
   const Command& show = add_command(group,
                                     {"show",
                                      "Costs at and below a party",
                                      "tranche cost show acme --by job --from 2026-11-01 --to 2026-12-01\n"
                                      "tranche cost show acme --by tag:team"});
-  show.add_option("party", options->party, "Id or path; else --subscriber");
-  show.add_option(
-          "--by", options->by, "tenant, subscriber, user, job, model, kind, day, unit, tag or tag:NAME")
-      .type_name("WHAT");
-  show.add_option("--from", options->from, "First day; else this month's").type_name("DAY");
-  show.add_option("--to", options->to, "The day after the last").type_name("DAY");
-  show.callback([options, &program] {
-    Session& session = program.session();
-    const std::string party = session.party_or_default(options->party, "the party");
-    const auto answer =
-        session.get<wire::CostReport>("/v1/costs/" + path_segment(party) + query_of(*options, true));
-    session.print(answer.body, {.table = [&] { return cost_table(answer.value); }});
-  });
-  const auto exported = std::make_shared<ReportOptions>();
-  const auto focus = std::make_shared<bool>(false);
-  const Command& out = add_command(
-      group,
-      {"export", "Costs as a table for finance tools", "tranche cost export acme --focus > november.csv"});
-  out.add_option("party", exported->party, "Id or path; else --subscriber");
-  out.add_flag("--focus", *focus, "FOCUS 1.2 with the columns of 1.3; the only form there is");
-  out.add_option("--from", exported->from, "First day; else this month's").type_name("DAY");
-  out.add_option("--to", exported->to, "The day after the last").type_name("DAY");
-  out.callback([exported, &program] {
-    Session& session = program.session();
-    const std::string party = session.party_or_default(exported->party, "the party");
-    const auto response =
-        session.call({.path = "/v1/costs/" + path_segment(party) + "/focus" + query_of(*exported, false)});
-    std::fputs(response.body.c_str(), stdout);
-  });
+  add_report_flags(show, *options);
+  show.callback([options, &program] { show_costs(program.session(), *options); });
+  add_export(group, program);
   add_reconcile(group, program);
 }
 

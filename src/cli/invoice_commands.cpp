@@ -7,6 +7,7 @@
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
+#include "cli/price_plan.hpp"
 #include "cli/terminal.hpp"
 #include "wire/api_money.hpp"
 
@@ -31,15 +32,22 @@ void add_invoice_words(const Command& command, InvoiceOptions& options) {
 
 Table invoice_table(const wire::InvoiceView& bill) {
   Table table({{"LINE", Align::kRight}, {"DESCRIPTION"}, {"AMOUNT", Align::kRight}, {"CURRENCY"}});
+  const auto row = [&](const std::string& what, Money amount) {
+    table.add({"", what, text(amount), bill.currency});
+  };
   for (std::size_t i = 0; i < bill.lines.size(); ++i)
     table.add({std::to_string(i + 1), bill.lines[i].description, text(bill.lines[i].amount), bill.currency});
-  table.add({"", bill.final ? "Total" : "Total so far", text(bill.total), bill.currency});
-  if (bill.credit_notes.empty()) return table;
+  if (!bill.taxes.empty()) row("Net", bill.net);
+  for (const wire::InvoiceTax& tax : bill.taxes)
+    row(tax.note.empty() ? tax.name + " " + percent_text(tax.rate_ppm) : tax.note, tax.amount);
+  row(bill.final ? "Total" : "Total so far", bill.total);
   for (const wire::CreditNoteView& note : bill.credit_notes) {
     const std::string of = note.line > 0 ? " (line " + std::to_string(note.line) + ")" : "";
-    table.add({"", note.id + of + ": " + note.reason, text(Money{-note.amount.micros}), bill.currency});
+    row(note.id + of + ": " + note.reason, {-note.total.micros});
   }
-  table.add({"", "Due", text(bill.due), bill.currency});
+  if (bill.paid != Money{}) row("Paid from credit", {-bill.paid.micros});
+  row("Due", bill.due);
+  for (const wire::InvoiceLine& line : bill.third_party) row(line.description, line.amount);
   return table;
 }
 
@@ -52,6 +60,8 @@ void add_invoice_show(const Command& group, Program& program) {
     Session& session = program.session();
     const auto answer = session.get<wire::InvoiceView>(invoice_path(session, *options));
     session.print(answer.body, {.table = [&] { return invoice_table(answer.value); }});
+    if (!answer.value.statement_of.empty())
+      session.say("a statement: it stands on the invoice of " + answer.value.statement_of);
   });
 }
 
@@ -78,7 +88,9 @@ void add_invoice_list(const Command& group, Program& program) {
                                  text(bill.credited),
                                  text(bill.due),
                                  bill.currency,
-                                 bill.final ? "final" : "month runs"});
+                                 !bill.statement_of.empty() ? "statement"
+                                 : bill.final               ? "final"
+                                                            : "month runs"});
                     return table;
                   }});
   });

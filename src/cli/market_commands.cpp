@@ -10,97 +10,6 @@
 namespace tranche::cli {
 namespace {
 
-using wire::OrderBody;
-using wire::OrderOutcome;
-
-struct BuyOptions {
-  std::string shape{}, length{}, from{}, limit{}, party{}, workload{}, expires{}, min{};
-  std::uint32_t count = 1;
-  InstrumentFlags instrument{};
-  bool now = false, rest = false, all = false;
-};
-
-OrderBody body_of(const BuyOptions& options) {
-  OrderBody body{.party = options.party};
-  read_shape(options.shape, body.instrument, body.milli);
-  take_flags(options.instrument, body.instrument);
-  body.milli *= options.count;
-  body.length = length_value("--for", options.length);
-  body.length_min = length_value("--min", options.min);
-  body.from = time_value("--from", options.from);
-  body.expires = time_value("--expires", options.expires);
-  if (!options.limit.empty()) body.hourly = hourly_value("--limit", options.limit);
-  if (!options.workload.empty()) body.workload = enum_value<wire::WorkloadKind>("--kind", options.workload);
-  body.life = options.all                ? wire::OrderLife::kFok
-              : !options.expires.empty() ? wire::OrderLife::kGtd
-              : options.rest             ? wire::OrderLife::kGtc
-                                         : wire::OrderLife::kIoc;
-  return body;
-}
-
-void add_buy(const Command& group, Program& program) {
-  const auto options = std::make_shared<BuyOptions>();
-  const Command& buy =
-      add_command(group,
-                  {"buy",
-                   "Buy capacity at once, or rest a bid",
-                   "tranche market buy H100:0.5 --for 3h --now --limit 2.10/h\n"
-                   "tranche market buy H100:1g.10gb --for 1h --limit 0.40/h\n"
-                   "tranche market buy H100 --for 8h --from 2026-12-01T20:00:00Z --limit 1.90/h --rest"});
-  buy.add_option("shape", options->shape, "A model, with a share or a partition: H100:0.5, H100:1g.10gb")
-      .required();
-  buy.add_option("--for", options->length, "How long").required().type_name("DURATION");
-  buy.add_option("--limit", options->limit, "The most to pay, an hour of a whole device or partition")
-      .required()
-      .type_name("PRICE");
-  buy.add_option("--count", options->count, "How many of these").type_name("NUMBER");
-  buy.add_option("--from", options->from, "When it begins; else now").type_name("TIME");
-  buy.add_flag("--now", options->now, "From now on; the default");
-  buy.add_flag("--rest", options->rest, "What cannot be had at once waits");
-  buy.add_flag("--all", options->all, "All of it at once, or nothing");
-  buy.add_option("--expires", options->expires, "Until when the bid rests").type_name("TIME");
-  buy.add_option("--min", options->min, "The shortest part to take; else all of the window")
-      .type_name("DURATION");
-  buy.add_option("--kind", options->workload, "What will run on it, for owners who ask").type_name("KIND");
-  buy.add_option("--as", options->party, "For which party; else oneself").type_name("PARTY");
-  add_instrument_flags(buy, options->instrument);
-  buy.callback([options, &program] {
-    Session& session = program.session();
-    print_outcome(
-        session,
-        session.ask<OrderOutcome>(
-            {.method = "POST", .path = "/v1/market/orders", .body = wire::to_json(body_of(*options))}));
-  });
-}
-
-void add_quote(const Command& group, Program& program) {
-  const auto options = std::make_shared<BuyOptions>();
-  const Command& quote = add_command(
-      group,
-      {"quote", "What a purchase would cost now, and at most", "tranche market quote H100:0.5 --for 3h"});
-  quote.add_option("shape", options->shape, "Model, or model and share").required();
-  quote.add_option("--for", options->length, "How long").required().type_name("DURATION");
-  quote.add_option("--from", options->from, "When it begins; else now").type_name("TIME");
-  quote.add_option("--limit", options->limit, "The most to pay").type_name("PRICE");
-  add_instrument_flags(quote, options->instrument);
-  quote.callback([options, &program] {
-    Session& session = program.session();
-    const auto answer = session.ask<wire::QuoteView>(
-        {.method = "POST", .path = "/v1/market/quote", .body = wire::to_json(body_of(*options))});
-    session.print(
-        answer.body, {.table = [&] {
-          Table table({{"AVAILABLE", Align::kRight},
-                       {"COST", Align::kRight},
-                       {"AT MOST", Align::kRight},
-                       {"BEST/H", Align::kRight}});
-          const wire::QuoteView& quoted = answer.value;
-          table.add(
-              {gpus_text(quoted.milli_now), text(quoted.cost_now), text(quoted.most), text(quoted.best)});
-          return table;
-        }});
-  });
-}
-
 void add_lists(const Command& group, Program& program) {
   add_command(group, {"orders", "Orders of yours that rest", "tranche market orders"}).callback([&program] {
     Session& session = program.session();
@@ -114,7 +23,8 @@ void add_lists(const Command& group, Program& program) {
                                  {"OPEN", Align::kRight},
                                  {"FROM"},
                                  {"TO"},
-                                 {"HELD", Align::kRight}});
+                                 {"HELD", Align::kRight},
+                                 {"TIF"}});
                     for (const auto& one : answer.value.items) {
                       table.add({one.id,
                                  one.party,
@@ -124,7 +34,8 @@ void add_lists(const Command& group, Program& program) {
                                  gpus_text(one.milli_open),
                                  local_time_text(one.from),
                                  local_time_text(one.to),
-                                 text(one.held)});
+                                 text(one.held),
+                                 one.quoted ? "quoted" : std::string(wire::name_of(one.life))});
                     }
                     return table;
                   }});
@@ -144,7 +55,9 @@ void add_lists(const Command& group, Program& program) {
                                      {"TO"},
                                      {"VALUE", Align::kRight},
                                      {"EARNED", Align::kRight},
-                                     {"REFUNDED", Align::kRight}});
+                                     {"REFUNDED", Align::kRight},
+                                     {"SELLER DELIVERS", Align::kRight},
+                                     {"WITH"}});
                         for (const auto& one : answer.value.items) {
                           table.add({one.id,
                                      one.role,
@@ -156,7 +69,9 @@ void add_lists(const Command& group, Program& program) {
                                      local_time_text(one.to),
                                      text(one.value),
                                      text(one.earned),
-                                     text(one.refunded)});
+                                     text(one.refunded),
+                                     permille_text(one.seller_delivers),
+                                     one.counterparty.empty() ? "-" : one.counterparty});
                         }
                         return table;
                       }});
@@ -242,12 +157,17 @@ void add_changes(const Command& group, Program& program) {
   const Command& cancel =
       add_command(group,
                   {"cancel",
-                   "Cancel what is open of an order, or the rest of what is sold again and again",
+                   "Cancel what is open of an order, a quote, or the rest of what is sold again and again",
                    "tranche market cancel ord_000001\ntranche market cancel lst_000001"});
-  cancel.add_option("order", *id, "An order (ord_…) or a recurring listing (lst_…)").required();
+  cancel.add_option("order", *id, "An order (ord_…), a quote (quo_…) or a recurring listing (lst_…)").required();
   cancel.callback([id, &program] {
     Session& session = program.session();
-    const std::string kind = id->starts_with("lst_") ? "recurring/" : "orders/";
+    if (id->starts_with("ctr_"))
+      throw usage_failure("a contract binds both sides; sell on what is not needed",
+                          "tranche market sell " + *id + " --for 2h --price 1.90/h");
+    const std::string kind = id->starts_with("lst_")   ? "recurring/"
+                             : id->starts_with("quo_") ? "quotes/"
+                                                       : "orders/";
     session.call({.method = "DELETE", .path = "/v1/market/" + kind + path_segment(*id)});
     session.say("cancelled " + *id);
   });
@@ -296,13 +216,13 @@ void add_market_commands(const Command& root, Program& program) {
                                    {"market",
                                     "Sell idle capacity, buy what is needed",
                                     "tranche market buy H100:0.5 --for 3h --limit 2.10/h"});
-  add_buy(group, program);
-  add_quote(group, program);
+  add_buy_commands(group, program);
   add_sell_commands(group, program);
   add_lists(group, program);
   add_market_data_commands(group, program);
   add_depth(group, program);
   add_changes(group, program);
+  add_market_rules_commands(group, program);
 }
 
 }  // namespace tranche::cli

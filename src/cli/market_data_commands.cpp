@@ -4,7 +4,9 @@
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
+#include "cli/market_options.hpp"
 #include "cli/terminal.hpp"
+#include "net/http.hpp"
 #include "wire/api_market.hpp"
 
 namespace tranche::cli {
@@ -69,15 +71,46 @@ void add_watch(const Command& market, Program& program) {
   command.callback([options, &program] { watch(program.session(), *options); });
 }
 
-std::string delivered_text(const std::optional<std::int64_t>& milli) {
-  if (!milli) return "-";
-  return std::to_string(*milli / 10) + "." + std::to_string(*milli % 10) + " %";
+void add_candles(const Command& market, Program& program) {
+  struct Options {
+    std::string book{}, step{};
+  };
+  const auto options = std::make_shared<Options>();
+  const Command& candles = add_command(market,
+                                       {"candles",
+                                        "Open, high, low and close of a book, by day or hour",
+                                        "tranche market candles 1\ntranche market candles 1 --step hour"});
+  candles.add_option("book", options->book, "Number of the book").required();
+  candles.add_option("--step", options->step, "day (400 are kept) or hour (192 are kept)").type_name("STEP");
+  candles.callback([options, &program] {
+    Session& session = program.session();
+    const auto answer = session.get<wire::CandleList>(
+        "/v1/market/books/" + path_segment(options->book) + "/candles" +
+        (options->step.empty() ? "" : "?step=" + net::percent_encode(options->step)));
+    session.print(answer.body, {.table = [&] {
+                    Table table({{"FROM"},
+                                 {"OPEN", Align::kRight},
+                                 {"HIGH", Align::kRight},
+                                 {"LOW", Align::kRight},
+                                 {"CLOSE", Align::kRight},
+                                 {"GPU-HOURS", Align::kRight}});
+                    for (const wire::CandleView& one : answer.value.items)
+                      table.add({local_time_text(one.start),
+                                 text(one.open),
+                                 text(one.high),
+                                 text(one.low),
+                                 text(one.close),
+                                 gpus_text(one.volume_milli_slots / 4)});
+                    return table;
+                  }});
+  });
 }
 
 }  // namespace
 
 void add_market_data_commands(const Command& market, Program& program) {
   add_watch(market, program);
+  add_candles(market, program);
   add_command(market, {"earnings", "What you sold, earned, and delivered of it", "tranche market earnings"})
       .callback([&program] {
         Session& session = program.session();
@@ -103,7 +136,7 @@ void add_market_data_commands(const Command& market, Program& program) {
                                      text(one.refunded),
                                      text(one.penalty),
                                      text(one.to_come),
-                                     delivered_text(one.delivered)});
+                                     permille_text(one.delivered)});
                         return table;
                       }});
       });

@@ -26,6 +26,17 @@ Instant time_value(const std::string& option, const std::string& given) {
   throw usage_failure(option + " takes a time such as 2026-11-15T20:00:00Z, not '" + given + "'");
 }
 
+std::int64_t share_value(const std::string& option, const std::string& given) {
+  if (given.empty()) return 0;
+  if (const auto milli = parse_milli(given)) return *milli;
+  throw usage_failure(option + " takes a number such as 0.5, not '" + given + "'");
+}
+
+std::string permille_text(const std::optional<std::int64_t>& milli) {
+  if (!milli) return "-";
+  return std::to_string(*milli / 10) + "." + std::to_string(*milli % 10) + " %";
+}
+
 void read_shape(const std::string& given, wire::InstrumentBody& instrument, std::int64_t& milli) {
   const std::size_t colon = given.find(':');
   instrument.model = given.substr(0, colon);

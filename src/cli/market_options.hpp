@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the commands that buy and those that sell have in common.
+#include <optional>
 #include <string>
 
 #include "base/money.hpp"
@@ -15,6 +16,9 @@ namespace tranche::cli {
 [[nodiscard]] Money hourly_value(const std::string& option, std::string given);
 [[nodiscard]] Duration length_value(const std::string& option, const std::string& given);
 [[nodiscard]] Instant time_value(const std::string& option, const std::string& given);
+[[nodiscard]] std::int64_t share_value(const std::string& option, const std::string& given);  // Thousandths.
+// "99.5 %"; "-" where there is nothing yet.
+[[nodiscard]] std::string permille_text(const std::optional<std::int64_t>& milli);
 
 struct InstrumentFlags {
   std::string shape{}, region{}, isolation{};

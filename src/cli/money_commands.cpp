@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// account, price: what there is to spend, and what things cost.
+// account: what there is to spend.
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
-#include "net/http.hpp"
+#include "wire/api_ledger.hpp"
 #include "wire/api_money.hpp"
 
 namespace tranche::cli {
 namespace {
 
 using wire::AccountView;
-using wire::PriceList;
 
 Money money_value(const std::string& option, const std::string& given) {
   if (const auto amount = parse_money(given)) return *amount;
@@ -37,10 +36,34 @@ void print(Session& session, const Answer<AccountView>& answer) {
                              text(one.payable),
                              text(one.spent_this_month),
                              text(one.owed),
-                             one.by_invoice ? "by invoice" : "from credit",
+                             !one.by_invoice  ? "from credit"
+                             : one.owe_limit ? "by invoice, up to " + text(*one.owe_limit)
+                                             : "by invoice",
                              one.currency});
                   return table;
                 }});
+}
+
+void add_owe_limit(const Command& group, Program& program) {
+  struct Options {
+    std::string party{}, amount{};
+  };
+  const auto options = std::make_shared<Options>();
+  const Command& limit = add_command(group,
+                                     {"owe-limit",
+                                      "How much may be owed by invoice; beyond that nothing starts",
+                                      "tranche account owe-limit acme 5000\ntranche account owe-limit acme none"});
+  limit.add_option("party", options->party, "Id or path").required();
+  limit.add_option("amount", options->amount, "How much, or none").required();
+  limit.callback([options, &program] {
+    wire::OweLimitBody body;
+    if (options->amount != "none") body.limit = money_value("amount", options->amount);
+    Session& session = program.session();
+    print(session,
+          session.ask<AccountView>({.method = "PUT",
+                                    .path = "/v1/accounts/" + path_segment(options->party) + "/owe-limit",
+                                    .body = wire::to_json(body)}));
+  });
 }
 
 void add_accounts(const Command& root, Program& program) {
@@ -74,6 +97,7 @@ void add_accounts(const Command& root, Program& program) {
                                     .path = "/v1/accounts/" + path_segment(paid->party) + "/top-up",
                                     .body = wire::to_json(body)}));
   });
+  add_owe_limit(group, program);
   const auto line = std::make_shared<TopUp>();
   const Command& overdraft = add_command(
       group, {"overdraft", "How far below zero it may go", "tranche account overdraft acme 1000"});
@@ -89,103 +113,13 @@ void add_accounts(const Command& root, Program& program) {
   });
 }
 
-Table price_table(const std::vector<PriceList>& lists) {
-  Table table({{"LIST"},
-               {"VALID FROM"},
-               {"RULE"},
-               {"MODEL"},
-               {"GPU-HOUR", Align::kRight},
-               {"GIB-HOUR", Align::kRight},
-               {"CHARGED ON"}});
-  for (const PriceList& list : lists) {
-    for (const wire::PriceRule& rule : list.rules) {
-      if (rule.storage_gib_hour) {
-        table.add({list.name,
-                   local_time_text(list.valid_from),
-                   rule.name,
-                   rule.shape.empty() ? "volumes" : rule.shape + " volumes",
-                   "",
-                   text(*rule.storage_gib_hour),
-                   "size"});
-        continue;
-      }
-      std::string basis(wire::name_of(rule.basis));
-      if (rule.basis == wire::ChargeBasis::kMixed) basis += ' ' + std::to_string(rule.used_percent) + '%';
-      table.add({list.name,
-                 local_time_text(list.valid_from),
-                 rule.name,
-                 rule.model.empty() ? "any" : rule.model,
-                 text(rule.gpu_hour),
-                 "",
-                 basis});
-    }
-  }
-  return table;
-}
-
-void add_prices(const Command& root, Program& program) {
-  const Command& group =
-      add_group(root, {"price", "What an hour of a device or of storage costs", "tranche price list"});
-  add_command(group, {"list", "Price lists, those to come included", "tranche price list"})
-      .callback([&program] {
-        Session& session = program.session();
-        const auto answer = session.get<wire::PriceListBook>("/v1/prices");
-        session.print(answer.body, {.table = [&] { return price_table(answer.value.items); }});
-      });
-  struct Options {
-    std::string name{}, from{}, model{}, gpu_hour{}, basis{}, storage{}, shared_storage{};
-    std::uint32_t used_percent = 0;
-  };
-  const auto options = std::make_shared<Options>();
-  const Command& set =
-      add_command(group,
-                  {"set",
-                   "Set a price list of one rule for devices, and of storage; the API takes longer ones",
-                   "tranche price set 2026 --gpu-hour 2.40 --storage-gib-hour 0.0002\n"
-                   "tranche price set 2027 --model H100 --gpu-hour 2.10 --from 2027-01-01T00:00:00Z "
-                   "--charge mixed --used-percent 40"});
-  set.add_option("name", options->name, "Of the list").required();
-  set.add_option("--gpu-hour", options->gpu_hour, "Price of a whole device").required().type_name("AMOUNT");
-  set.add_option("--storage-gib-hour", options->storage, "Price of keeping a GiB in a volume; else free")
-      .type_name("AMOUNT");
-  set.add_option("--shared-gib-hour", options->shared_storage, "The same of shared volumes, where it differs")
-      .type_name("AMOUNT");
-  set.add_option("--model", options->model, "For this model alone").type_name("MODEL");
-  set.add_option("--from", options->from, "When it begins to hold; else now").type_name("TIME");
-  set.add_option("--charge", options->basis, "allocated, used or mixed").type_name("BASIS");
-  set.add_option("--used-percent", options->used_percent, "Of a mixed price: the part by use")
-      .type_name("PERCENT");
-  set.callback([options, &program] {
-    PriceList list{.name = options->name, .rules = {{.name = options->name, .model = options->model}}};
-    list.rules[0].gpu_hour = money_value("--gpu-hour", options->gpu_hour);
-    list.rules[0].used_percent = options->used_percent;
-    if (!options->basis.empty())
-      list.rules[0].basis = enum_value<wire::ChargeBasis>("--charge", options->basis);
-    if (!options->from.empty()) {
-      const auto at = parse_instant(options->from);
-      if (!at) throw usage_failure("--from takes a time such as 2027-01-01T00:00:00Z");
-      list.valid_from = *at;
-    }
-    const auto add_storage = [&](const char* flag, const std::string& price, const char* backend) {
-      if (price.empty()) return;
-      wire::PriceRule rule{.name = "storage", .shape = backend};
-      rule.storage_gib_hour = money_value(flag, price);
-      list.rules.push_back(std::move(rule));
-    };
-    add_storage("--shared-gib-hour", options->shared_storage, "shared");  // The first that fits holds.
-    add_storage("--storage-gib-hour", options->storage, "");
-    Session& session = program.session();
-    const auto answer =
-        session.ask<PriceList>({.method = "PUT", .path = "/v1/prices", .body = wire::to_json(list)});
-    session.print(answer.body, {.table = [&] { return price_table({answer.value}); }});
-  });
-}
-
 }  // namespace
 
 void add_money_commands(const Command& root, Program& program) {
   add_accounts(root, program);
-  add_prices(root, program);
+  add_ledger_commands(root, program);
+  add_price_commands(root, program);
+  add_tax_commands(root, program);
   add_cost_commands(root, program);
 }
 

@@ -6,6 +6,7 @@
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
+#include "cli/price_plan.hpp"
 #include "cli/run_options.hpp"
 #include "cli/workdir_upload.hpp"
 #include "net/http.hpp"
@@ -22,6 +23,7 @@ struct Options {
   std::string name{}, idle = "30m", login_for = "12h", ready{};
   std::uint16_t port = 8888;
   std::vector<std::string> volumes{};
+  bool dry_run = false;
 };
 
 // Whichever of Jupyter's programs is there. Who may come in is the gateway's business, so Jupyter asks
@@ -78,6 +80,7 @@ wire::ServiceSpec service_of(Session& session, const Options& options, const std
     if (!mount) throw usage_failure("--volume " + mount.error());
     job.volumes.push_back(*mount);
   }
+  if (options.dry_run) job.workdir.clear();  // Nothing is uploaded for a question.
   if (!job.workdir.empty()) job.workdir = upload_workdir(session, job.workdir, "");
   service.versions.push_back({.name = "v1", .weight = 1, .job = std::move(job)});
   return service;
@@ -86,6 +89,11 @@ wire::ServiceSpec service_of(Session& session, const Options& options, const std
 void notebook(Session& session, const Options& options) {
   const auto me = session.get<wire::Whoami>("/v1/whoami", Explain::kPreparation);
   const wire::ServiceSpec spec = service_of(session, options, me.value.party.path);
+  if (options.dry_run)
+    return show_price_plan(
+        session,
+        session.ask<wire::PricePlan>(
+            {.method = "PUT", .path = "/v1/services?dry_run=true", .body = wire::to_json(spec)}));
   auto answer =
       session.ask<wire::ServiceView>({.method = "PUT", .path = "/v1/services", .body = wire::to_json(spec)});
   const wire::NewToken body{.label = "notebook " + spec.name,
@@ -137,6 +145,7 @@ void add_notebook_command(const Command& root, Program& program) {
       .type_name("VOLUME")
       .repeatable();
   command.add_option("--env", job.envs, "KEY=VALUE; may be repeated").type_name("VARIABLE").repeatable();
+  command.add_flag("--dry-run", options->dry_run, "Say whether it would be let in and what it costs; start nothing");
   command.add_option("--idle-stop", options->idle, "Stops after so long without a request or an open page")
       .type_name("DURATION")
       .capture_default_str();

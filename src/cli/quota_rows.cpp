@@ -98,13 +98,14 @@ std::vector<QuotaRow> quota_rows(const wire::QuotaView& view) {
   rows.share("jobs", quota.jobs, usage.jobs, plain);
   rows.named("device ", quota.devices, usage.devices, gpus_text);
   rows.named("SKU ", quota.skus, usage.skus, plain);
-  rows.share("GPU-hours" + period, quota.gpu_seconds, usage.gpu_seconds_reserved, hours_text);
-  if (quota.spend || usage.spend_reserved != Money{}) {
+  rows.share("GPU-hours" + period, quota.gpu_seconds, usage.gpu_seconds_reserved + usage.gpu_seconds_used, hours_text);
+  if (quota.spend || usage.spend_reserved != Money{} || usage.spent != Money{}) {
     Share spend{.guaranteed = std::nullopt, .limit = std::nullopt};
     if (quota.spend) spend.limit = quota.spend->micros;
-    rows.share("spend" + period, spend, usage.spend_reserved.micros, [](std::int64_t micros) {
-      return text(Money{micros});
-    });
+    rows.share("spend" + period,
+               spend,
+               usage.spend_reserved.micros + usage.spent.micros,
+               [](std::int64_t micros) { return text(Money{micros}); });
   }
   add_limits(rows, quota);
   return rows.take();

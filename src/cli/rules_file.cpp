@@ -38,14 +38,21 @@ std::string listed(const std::vector<std::string>& words) {
   return out;
 }
 
+std::string place_text(const wire::Place& place) {
+  Clauses clauses;
+  if (!place.sites.empty()) clauses.add("site " + listed(place.sites));
+  for (const auto& [key, value] : place.labels) clauses.add(key + "=" + value);
+  return clauses.text_or("nowhere");
+}
+
+}  // namespace
+
 std::string hours_text(const wire::Hours& hours) {
   std::string out = hours.from + "-" + hours.to;
   if (!hours.zone.empty()) out += " " + hours.zone;
   if (!hours.days.empty()) out += " " + joined(hours.days, "/");
   return out;
 }
-
-}  // namespace
 
 wire::RulesBody read_rules(const std::string& text, const std::string& file) {
   const auto fail = [&](const wire::Problem& problem) {
@@ -71,6 +78,7 @@ std::string when_text(const wire::When& when) {
   for (const auto& [key, value] : when.labels) clauses.add(key + "=" + value);
   if (when.during) clauses.add("during " + hours_text(*when.during));
   if (when.outside) clauses.add("outside " + hours_text(*when.outside));
+  if (when.at) clauses.add("at " + place_text(*when.at));
   return clauses.text_or("always");
 }
 
@@ -85,6 +93,7 @@ std::string then_text(const wire::Then& then) {
   if (then.time_max) clauses.add("time at most " + text(*then.time_max));
   if (then.trade_with) clauses.add("trade with " + listed(*then.trade_with));
   if (then.buy_regions) clauses.add("buy in " + listed(*then.buy_regions));
+  if (then.only_at) clauses.add("only at " + place_text(*then.only_at));
   return clauses.text_or("nothing");
 }
 

@@ -10,6 +10,7 @@
 #include "cli/human.hpp"
 #include "cli/job_table.hpp"
 #include "cli/recurring.hpp"
+#include "cli/price_plan.hpp"
 #include "cli/run_options.hpp"
 #include "cli/terminal.hpp"
 #include "cli/video_input.hpp"
@@ -33,20 +34,6 @@ struct Options {
   std::string every{}, until{};
   VideoOptions video{};
 };
-
-std::string price_text(const wire::JobPrice& price) {
-  std::string out;
-  if (!price.rule.empty()) {
-    out += "price       " + text(price.hourly) + " " + price.currency + " an hour (" + price.rule + ")\n";
-    out += "set aside   " + text(price.set_aside) + " " + price.currency + " before it starts\n";
-  }
-  if (price.most) {
-    out += "at most     " + text(*price.most) + " " + price.currency + " (" + price.most_because + ")\n";
-  } else {
-    out += "at most     not bounded: give --time or --spend\n";
-  }
-  return out;
-}
 
 std::string plan_text(const JobPlan& plan) {
   std::string out = plan.admitted ? "admitted    yes" : "admitted    no";

@@ -12,7 +12,7 @@ namespace {
 using wire::OrderOutcome;
 
 struct SellOptions {
-  std::string what{}, milli{}, length{}, from{}, window{}, price{}, floor{}, min{}, owner{}, node{};
+  std::string what{}, milli{}, length{}, from{}, window{}, price{}, floor{}, min{}, owner{}, node{}, min_share{};
   std::vector<std::string> to{}, kinds{};
   InstrumentFlags instrument{};
   std::string every{}, zone{}, until{}, ahead{};
@@ -31,9 +31,7 @@ void read_what(const SellOptions& options, wire::ListingBody& body) {
   take_flags(options.instrument, body.instrument);
   body.node = options.node;
   if (options.milli.empty()) return;
-  const auto milli = parse_milli(options.milli);
-  if (!milli) throw usage_failure("--share takes a number such as 0.5, not '" + options.milli + "'");
-  body.milli = *milli;
+  body.milli = share_value("--share", options.milli);
 }
 
 // FROM/TO, or --from and --for.
@@ -83,6 +81,7 @@ wire::ListingBody body_of(const SellOptions& options) {
     body.length = length_value("--for", options.length);
   }
   body.length_min = length_value("--min", options.min);
+  body.milli_min = share_value("--min-share", options.min_share);
   if (options.price.empty() && options.floor.empty())
     throw usage_failure("say what an hour costs: --price 2.10/h, with --floor 1.80/h if it may fall");
   body.hourly = hourly_value("--price", options.price.empty() ? options.floor : options.price);
@@ -177,6 +176,7 @@ void add_sell(const Command& group, Program& program) {
   sell.add_option("--share", options->milli, "Of the device").type_name("SHARE");
   sell.add_option("--from", options->from, "When it begins; else now").type_name("TIME");
   sell.add_option("--min", options->min, "The shortest part to sell").type_name("DURATION");
+  sell.add_option("--min-share", options->min_share, "The smallest part to sell, of a device").type_name("SHARE");
   sell.add_option("--to", options->to, "Who may take it: a party, or tenants=…,kinds=…; may be repeated")
       .type_name("WHO")
       .repeatable();

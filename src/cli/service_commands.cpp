@@ -4,6 +4,7 @@
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
+#include "cli/price_plan.hpp"
 #include "cli/terminal.hpp"
 #include "cli/workdir_upload.hpp"
 #include "wire/service.hpp"
@@ -86,21 +87,34 @@ void print_one(Session& session, const Answer<ServiceView>& answer) {
                  .names = [&] { return service_names(one); }});
 }
 
+// Nothing is uploaded for a question.
+void ask_price(Session& session, wire::ServiceSpec service, const std::string& owner) {
+  for (wire::ServiceVersion& version : service.versions) version.job.workdir.clear();
+  const std::string path =
+      "/v1/services?dry_run=true" + (owner.empty() ? "" : "&owner=" + path_segment(owner));
+  show_price_plan(
+      session,
+      session.ask<wire::PricePlan>({.method = "PUT", .path = path, .body = wire::to_json(service)}));
+}
+
 void add_serve(const Command& root, Program& program) {
   struct Options {
     std::string file{}, owner{};
+    bool dry_run = false;
   };
   const auto options = std::make_shared<Options>();
   const Command& command =
       add_command(root,
                   {"serve",
                    "Set up a service, or change it without dropping a request",
-                   "tranche serve -f service.yaml\ntranche serve -f service.yaml --owner acme/ana"});
+                   "tranche serve -f service.yaml\ntranche serve -f service.yaml --owner acme/ana\n"
+                   "tranche serve -f service.yaml --dry-run"});
   command.add_option("-f,--file", options->file, "Service file in YAML or JSON; '-' is stdin")
       .type_name("FILE")
       .required();
   command.add_option("--owner", options->owner, "For this party; else --subscriber, else yourself")
       .type_name("PARTY");
+  command.add_flag("--dry-run", options->dry_run, "Say whether it would be let in and what it costs; set up nothing");
   command.callback([options, &program] {
     Session& session = program.session();
     auto service = wire::parse_service_file(read_file_or_stdin(options->file));
@@ -108,6 +122,7 @@ void add_serve(const Command& root, Program& program) {
       throw usage_failure(options->file + ": " + wire::text(service.error()), "nothing was changed");
     const std::string owner = options->owner.empty() ? session.target().subscriber : options->owner;
     const std::string path = owner.empty() ? "/v1/services" : "/v1/services?owner=" + path_segment(owner);
+    if (options->dry_run) return ask_price(session, *service, owner);
     for (wire::ServiceVersion& version : service->versions)
       if (!version.job.workdir.empty())
         version.job.workdir = upload_workdir(session, version.job.workdir, owner);

@@ -7,6 +7,7 @@
 #include "cli/exec_session.hpp"
 #include "cli/fleet_commands.hpp"
 #include "cli/human.hpp"
+#include "cli/price_plan.hpp"
 #include "cli/interactive_job.hpp"
 #include "wire/api_job.hpp"
 #include "wire/api_volume.hpp"
@@ -91,6 +92,7 @@ void say_receipt(Session& session, const VolumeView& volume) {
 void add_create(const Command& group, Program& program) {
   struct Options {
     std::string name{}, size{}, owner{}, node{}, backend{}, pool{};
+    bool dry_run = false;
   };
   const auto options = std::make_shared<Options>();
   const Command& command = add_command(group,
@@ -111,6 +113,7 @@ void add_create(const Command& group, Program& program) {
                   "node: on one node; shared: in a pool that several nodes mount, for jobs on any of them")
       .type_name("BACKEND");
   command.add_option("--pool", options->pool, "Of a shared one, where there are several").type_name("POOL");
+  command.add_flag("--dry-run", options->dry_run, "Say what it would cost; create nothing");
   command.callback([options, &program] {
     Session& session = program.session();
     const auto size = parse_bytes(options->size);
@@ -122,6 +125,11 @@ void add_create(const Command& group, Program& program) {
                             .pool = options->pool};
     if (!options->backend.empty())
       body.backend = enum_value<wire::VolumeBackend>("--backend", options->backend);
+    if (options->dry_run)
+      return show_price_plan(
+          session,
+          session.ask<wire::PricePlan>(
+              {.method = "POST", .path = "/v1/volumes?dry_run=true", .body = wire::to_json(body)}));
     print_one(
         session,
         session.ask<VolumeView>({.method = "POST", .path = "/v1/volumes", .body = wire::to_json(body)}));

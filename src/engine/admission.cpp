@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "engine/lease_meter.hpp"
+#include "engine/place_rules.hpp"
+#include "engine/spend.hpp"
 #include "wire/fields.hpp"
 
 namespace tranche::engine {
@@ -134,7 +136,7 @@ class Walk {
 
   std::optional<Refusal> rules(const Party& party) const {
     for (const Rule& rule : party.rules.rules) {
-      if (!fits(rule.when, party.rules, ask_, at_)) continue;
+      if (rule.when.at || !fits(rule.when, party.rules, ask_, at_)) continue;  // Of a place: see below.
       if (auto refusal = rule_refusal(party, rule)) return refusal;
     }
     return std::nullopt;
@@ -221,9 +223,21 @@ class Walk {
     if (auto r =
             one_share(party, "storage_bytes", quota.storage_bytes, usage.storage_bytes, ask_.storage_bytes))
       return r;
-    if (auto r = one_named(party, "devices.", quota.devices, usage.devices, ask_.model, ask_.gpu_milli()))
-      return r;
+    if (auto r = of_model(party)) return r;
     return one_named(party, "skus.", quota.skus, usage.skus, ask_.sku, ask_.instances);
+  }
+
+  // A limit of H100 counts every H100, as it was asked for.
+  std::optional<Refusal> of_model(const Party& party) const {
+    if (ask_.model.empty()) return std::nullopt;
+    for (const auto& [model, share] : party.quota.devices) {
+      if (!is_model(ask_.model, model)) continue;
+      std::int64_t used = 0;
+      for (const auto& [name, milli] : party.usage.devices)
+        if (is_model(name, model)) used += milli;
+      if (auto r = one_share(party, "devices." + model, share, used, ask_.gpu_milli())) return r;
+    }
+    return std::nullopt;
   }
 
   std::optional<Refusal> one_named(const Party& party,
@@ -252,7 +266,7 @@ class Walk {
     return one_share(party,
                      "gpu_seconds",
                      party.quota.gpu_seconds,
-                     party.usage.gpu_seconds_reserved,
+                     party.usage.gpu_seconds_reserved + gpu_seconds_used(state_, party.id, at_),
                      ask_time_.gpu_seconds());
   }
 
@@ -280,7 +294,8 @@ Duration time_in_force(const State& state, PartyId owner, const Ask& ask) {
 Result<Money, Refusal> on_demand_hold(const State& state,
                                       PartyId owner,
                                       const Ask& ask,
-                                      const Refusal& over) {
+                                      const Refusal& over,
+                                      Instant now) {
   constexpr std::int64_t kMilliHourSeconds = 1000LL * 3600;
   const Int128 milli_seconds = static_cast<Int128>(ask.gpu_milli()) * seconds(ask.time);
   if (ask.time == Duration{} || milli_seconds > std::numeric_limits<std::int64_t>::max()) return refuse(over);
@@ -303,10 +318,10 @@ Result<Money, Refusal> on_demand_hold(const State& state,
   for (const Party* at = state.party(owner); at != nullptr; at = state.party(at->parent)) {
     if (!at->quota.spend) continue;
     covered = true;
-    const auto total = add(at->usage.spend_reserved, *cost);
-    if (!total || *total > *at->quota.spend) {
-      return refuse(too_dear(path_of(state, at->id), *at->quota.spend, at->usage.spend_reserved));
-    }
+    const Money used{at->usage.spend_reserved.micros + spent(state, at->id, now).micros};
+    const auto total = add(used, *cost);
+    if (!total || *total > *at->quota.spend)
+      return refuse(too_dear(path_of(state, at->id), *at->quota.spend, used));
   }
   if (!covered) return refuse(over);
   return *cost;
@@ -348,9 +363,10 @@ Result<Admitted, Refusal> admit(const State& state, PartyId owner, const Ask& as
   }
   Ask timed = ask;
   timed.time = time;
+  if (auto refusal = place_problem(state, owner, timed, at)) return refuse(*refusal);
   Admitted admitted{.admission = Admission::kWithinQuota, .hold = {}, .time = time};
   if (walk.first_over()) {
-    const auto hold = on_demand_hold(state, owner, timed, *walk.first_over());
+    const auto hold = on_demand_hold(state, owner, timed, *walk.first_over(), at);
     if (!hold) return refuse(hold.error());
     admitted.admission = Admission::kOnDemand;
     admitted.hold = *hold;

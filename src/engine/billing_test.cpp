@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/random.hpp"
+#include "engine/billing.hpp"
 #include "engine/cost.hpp"
 #include "engine/lease_meter.hpp"
 #include "engine/market_world.hpp"
@@ -306,6 +307,9 @@ TEST_CASE("billing: a seller whose node dies stops earning, and goes on when it 
   CHECK(world.state.market.contracts.find(id)->state == ContractState::kInterrupted);
   world.clock += minutes(30);
   REQUIRE(world.run(ReportNode{machine, World::hello("gpu-01", 1, "H100-SXM5-80GB")}));
+  CHECK(world.state.market.contracts.find(id)->state == ContractState::kInterrupted);  // It is tested first.
+  REQUIRE(world.accept(machine));
+  REQUIRE(world.run(Tick{}));
   const Contract& back = *world.state.market.contracts.find(id);
   CHECK(back.state == ContractState::kAgreed);
   CHECK(back.lost == minutes(30));

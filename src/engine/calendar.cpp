@@ -159,13 +159,24 @@ class Barrier {
     static const std::vector<CalendarClaim> kNone;
     const auto& claims = state_.index.calendar->claims_on(id);
     // Preemptible work may use what is offered until somebody buys it.
-    const auto& offers = job_.ask.preemptible ? kNone : listed_on(state_, id);
+    const auto& offers = job_.ask.preemptible ? kNone : without_own(id, listed_on(state_, id));
     if (shape_.profile != 0) return slots_of_others(claims, offers);
     return is_in_the_way(state_.devices.at(id), claims, offers, placed) ? kAllSlots : std::uint16_t{0};
   }
 
  private:
   using Claims = std::vector<CalendarClaim>;
+  // Time that has come and that nobody bought goes back to its owner's own jobs.
+  const Claims& without_own(DeviceId id, const Claims& offers) {
+    const auto own = [&](const CalendarClaim& offer) {
+      return is_own_unsold(state_, job_, id, offer, now_);
+    };
+    if (std::none_of(offers.begin(), offers.end(), own)) return offers;
+    others_.clear();
+    std::remove_copy_if(offers.begin(), offers.end(), std::back_inserter(others_), own);
+    return others_;
+  }
+
   // A partition stays where it is, so it keeps off every slot that somebody is to have while it runs.
   [[nodiscard]] std::uint16_t slots_of_others(const Claims& claims, const Claims& offers) const {
     std::uint16_t slots = 0;
@@ -223,7 +234,17 @@ class Barrier {
   const Job& job_;
   const policy::Shape& shape_;
   Instant end_{};
+  Claims others_;
 };
+
+// What a quota of the tree limits by model is for those who ask for it by name, and are counted.
+void bar_limited_models(const State& state, const Job& job, std::vector<Barred>& barred) {
+  if (!job.ask.model.empty()) return;
+  for (const Party* at = state.party(job.owner); at != nullptr; at = state.party(at->parent))
+    for (const auto& [model, share] : at->quota.devices)
+      for (const auto& [id, device] : state.devices)
+        if (share.limit && is_model(device.facts.model, model)) barred.push_back({id, kAllSlots});
+}
 
 }  // namespace
 
@@ -239,6 +260,7 @@ std::vector<Barred> barred_devices(const State& state,
     const std::uint16_t slots = barrier.bars(id, placed);
     if (slots != 0) barred.push_back({id, slots});
   };
+  bar_limited_models(state, job, barred);
   const auto& claims = state.index.calendar->devices();
   for (const auto& [id, list] : claims) look_at(id);
   for (const auto& [id, pieces] : state.market.pieces_of)

@@ -6,116 +6,42 @@
 #include <array>
 
 #include "base/check.hpp"
+#include "engine/billing.hpp"
+#include "engine/contract_terms.hpp"
 #include "engine/decide.hpp"
 #include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
+#include "engine/market_portion.hpp"
 #include "engine/spend.hpp"
 #include "engine/trade_rules.hpp"
 
 namespace tranche::engine {
 namespace {
 
-constexpr Duration kSettleEvery = std::chrono::hours(24);
+constexpr Duration kSettleEvery = std::chrono::hours(1);
 
 bool is_over(ContractState state) {
   return state == ContractState::kCompleted || state == ContractState::kDefaulted;
 }
 
-std::int64_t share(Money value, Duration part, Duration whole) {
-  return static_cast<std::int64_t>(Int128{value.micros} * part.count() / whole.count());
-}
-
-Duration lost_by(const Contract& contract, Instant at) {
-  const bool down = contract.down_since != Instant{};
-  return contract.lost + (down ? std::max(at - contract.down_since, Duration{}) : Duration{});
-}
-
-// What is due now. With `closing`, everything after `at` counts as not delivered, and the contract is over.
-ContractSettled settle(const State& state, const Contract& contract, Instant now, bool closing) {
-  const Instant at = std::clamp(now, contract.start, contract.end);
-  const Duration whole = contract.end - contract.start;
-  Duration lost = lost_by(contract, at);
-  const Duration delivered = std::clamp(at - contract.start - lost, Duration{}, whole);
-  const bool last = closing || at == contract.end;
-  if (closing) lost += contract.end - at;
-  const std::int64_t earned = share(contract.value, delivered, whole);
-  const std::int64_t refunded = last ? contract.value.micros - earned : share(contract.value, lost, whole);
-  const MarketRules& rules = state.market.rules;
-  const auto part_of = [](std::int64_t amount, std::uint32_t bps) {
-    return static_cast<std::int64_t>(Int128{amount} * bps / 10'000);
-  };
-  const bool free_to_end = state.market.instruments[contract.book - 1].instrument.interruptible;
-  const std::int64_t penalty =
-      free_to_end ? 0 : std::min(part_of(refunded, rules.penalty_bps), contract.bond.micros);
-  const ContractState end = closing || contract.state == ContractState::kInterrupted
-                                ? ContractState::kDefaulted
-                                : ContractState::kCompleted;
-  // Running totals may only grow, whatever became of the rules in between.
-  const auto since = [](std::int64_t total, Money before) {
-    return Money{std::max<std::int64_t>(total - before.micros, 0)};
-  };
-  return {.contract = contract.id,
-          .party = contract.seller,
-          .state = last ? end : contract.state,
-          .earned = since(earned, contract.earned),
-          .fee = since(part_of(earned, rules.fee_bps), contract.fee),
-          .refunded = since(refunded, contract.refunded),
-          .penalty = since(penalty, contract.penalty),
-          .lost = lost};
-}
-
-std::optional<Refusal> delivery_problem(const State& state, const Actor& actor, const Contract* contract) {
-  if (contract == nullptr || !(may(state, actor, Action::kManageCapacity, contract->seller) ||
-                               may(state, actor, Action::kViewBilling, contract->buyer)))
-    return not_found();
-  return check_access(state, actor, Action::kManageCapacity, contract->seller);
-}
-
-// The rest of a contract as a bid, at no higher price: what a substitute would have to be.
-MarketOrder rest_of(const State& state, const Contract& contract, Instant at) {
-  const std::int64_t first = std::max(contract.first_slot, slot_of(at));
-  const std::int64_t end = contract.first_slot + contract.slots;
-  MarketOrder bid{.id = state.market.next_order,
-                  .book = contract.book,
-                  .party = contract.buyer,
-                  .tenant = tenant_of(state, contract.buyer),
-                  .payer = contract.buyer_pays,
-                  .side = Side::kBuy,
-                  .time_in_force = TimeInForce::kFok,
-                  .restricted = has_trade_rules(state, contract.buyer),
-                  .workload = contract.workload,
-                  .price = contract.price,
-                  .first_slot = first,
-                  .slots = static_cast<std::uint32_t>(end - first),
-                  .quantity = contract.quantity,
-                  .open = contract.quantity,
-                  .slots_min = static_cast<std::uint32_t>(end - first)};
-  bid.price_first = bid.price;
-  bid.held = cover_of(state, bid).value_or(Money{});
-  return bid;
-}
-
-// The end of a contract and another in its place; nothing when there is none, or it is not covered.
-Events substitute(const State& state, const Contract& contract, Instant at) {
-  const MarketOrder bid = rest_of(state, contract, at);
-  const Admitting context{state, nullptr};
-  const policy::Match match = state.market.books.match(bid, admission_of(context));
-  if (match.fills.empty()) return {};
-  const ContractSettled end = settle(state, contract, at, true);
-  Events events{end, OrderPlaced{bid.party, bid}};
-  const Money cost = append_fills(state, bid, match, at, events, state.market.next_contract);
-  const Money have = available(state.ledger, credit_account(state, bid.payer));
-  if (have.micros + end.refunded.micros + end.penalty.micros < cost.micros) return {};
-  append_claim_end(state, contract.id, events);
-  append_claims(state, at, events);
-  return events;
-}
-
 bool stands_on(const State& state, const Contract& contract, NodeId node) {
   const Piece* piece = state.market.pieces.find(contract.piece.value);
   if (piece == nullptr) return false;
-  const Device* device = state.device(piece->device);
+  const Device* device = state.device(device_under(state, *piece));
   return device == nullptr ? piece->node == node : device->node == node;
+}
+
+// Whether the device behind a contract takes work; of those of a peer nothing is known here. What was sold on
+// is delivered while its seller gets it himself.
+bool is_deliverable(const State& state, const Contract& contract) {
+  const Piece* piece = state.market.pieces.find(contract.piece.value);
+  if (piece == nullptr) return true;
+  const Contract* under = state.market.contracts.find(piece->bought.value);
+  if (under != nullptr && (under->state != ContractState::kAgreed || under->end < contract.end)) return false;
+  const Device* device = state.device(device_under(state, *piece));
+  if (device == nullptr) return true;
+  const NodeState node = state.nodes.at(device->node).state;
+  return is_in_service(device->state) && node != NodeState::kLost && node != NodeState::kRetired;
 }
 
 // Contracts in a state whose capacity is on the node, oldest first.
@@ -128,6 +54,17 @@ std::vector<const Contract*> contracts_on(const State& state, NodeId node, Contr
   return out;
 }
 
+// What a seller did with contracts that nobody needs any more.
+void note_paid(Reliability& record, const Contract& contract) {
+  record.seller = contract.seller;
+  ++record.contracts;
+  record.value.micros += contract.value.micros;
+  record.earned.micros += contract.earned.micros;
+  record.fee.micros += contract.fee.micros;
+  record.refunded.micros += contract.refunded.micros;
+  record.penalty.micros += contract.penalty.micros;
+}
+
 }  // namespace
 
 void append_interruptions(const State& state, NodeId node, Instant at, Events& events) {
@@ -138,7 +75,7 @@ void append_interruptions(const State& state, NodeId node, Instant at, Events& e
 
 void append_resumptions(const State& state, NodeId node, Instant at, Events& events) {
   for (const Contract* contract : contracts_on(state, node, ContractState::kInterrupted)) {
-    if (at >= contract->end) continue;
+    if (at >= contract->end || contract->withdrawn || !is_deliverable(state, *contract)) continue;
     events.emplace_back(ContractResumed{contract->id, contract->seller, lost_by(*contract, at)});
   }
 }
@@ -154,11 +91,30 @@ void append_substitution(const State& state, Instant at, Events& events) {
   }
 }
 
-void note_due(Market& market, const Contract& contract) {
-  const Duration dispute = market.rules.dispute;
-  const Instant due = is_over(contract.state) ? contract.settled + dispute
-                                              : std::min(contract.end, contract.settled + kSettleEvery);
-  market.contracts_due[due].push_back(contract.id);
+void append_delivery(const State& state, Instant at, Events& events) {
+  for (const std::uint64_t id : state.market.contracts.ids()) {
+    const Contract& contract = *state.market.contracts.find(id);
+    const bool running = at >= contract.start && at < contract.end;
+    if (!running || is_over(contract.state) || contract.withdrawn) continue;
+    const bool delivered = contract.state == ContractState::kAgreed;
+    if (delivered == is_deliverable(state, contract)) continue;
+    if (delivered) {
+      events.emplace_back(ContractInterrupted{contract.id, contract.seller});
+      append_claim_end(state, contract.id, events);
+    } else {
+      Events back{ContractResumed{contract.id, contract.seller, lost_by(contract, at)}};
+      if (append_claim_again(state, at, contract, back)) continue;
+      events.insert(events.end(), std::make_move_iterator(back.begin()), std::make_move_iterator(back.end()));
+    }
+    return;  // One a tick: claims of the next must see what this one took or left.
+  }
+}
+
+void note_due(Market& market, Contract& contract) {
+  contract.look_at = is_over(contract.state) ? Instant::max()
+                                             : std::min(contract.end, contract.settled + kSettleEvery);
+  if (!contract.unpaid.empty()) contract.look_at = std::min(contract.look_at, contract.unpaid.front().due);
+  if (contract.look_at != Instant::max()) market.contracts_due[contract.look_at].push_back(contract.id);
 }
 
 Decision decide(const State& state,
@@ -174,7 +130,7 @@ Decision decide(const State& state,
                           .fix = "tranche market contracts shows its state"});
   }
   if (auto events = substitute(state, *contract, envelope.at); !events.empty()) return events;
-  Events events{ContractInterrupted{contract->id, contract->seller}};
+  Events events{ContractInterrupted{contract->id, contract->seller, true}};
   append_claim_end(state, contract->id, events);
   return events;
 }
@@ -183,6 +139,7 @@ void apply(State& state, const Envelope& envelope, const ContractInterrupted& ev
   Contract* contract = state.market.contracts.find(event.contract.value);
   if (contract == nullptr) return;
   contract->state = ContractState::kInterrupted;
+  contract->withdrawn = event.withdrawn;
   contract->down_since = std::max(envelope.at, contract->start);
 }
 
@@ -208,6 +165,7 @@ void apply(State& state, const Envelope&, const ContractResumed& event) {
   Contract* contract = state.market.contracts.find(event.contract.value);
   if (contract == nullptr) return;
   contract->state = ContractState::kAgreed;
+  contract->withdrawn = false;
   contract->down_since = {};
   contract->lost = event.lost;
 }
@@ -231,10 +189,18 @@ void apply(State& state, const Envelope& envelope, const ContractSettled& event)
       Leg{buyer, {event.refunded.micros + event.penalty.micros}},
       Leg{seller, {-event.penalty.micros}}};
   post(state.ledger, legs);
-  if (event.refunded > Money{}) {
-    add_spent(state, contract->buyer, {-event.refunded.micros}, envelope.at);
-    cost_line(state, contract->buyer, {}, envelope.at).credited.micros += event.refunded.micros;
-  }
+  note_refund(state, *contract, event.refunded, envelope.at);
+  if (event.fee > Money{})
+    cost_line(state,
+              {.party = contract->seller,
+               .payer = contract->seller_pays,
+               .source = CostSource::kFee,
+               .at = envelope.at})
+        .amount.micros += event.fee.micros;
+  // Also where nothing was earned: with the last of these the contract is forgotten.
+  if (over || event.earned > Money{})
+    contract->unpaid.push_back(
+        {envelope.at + state.market.rules.dispute, {event.earned.micros - event.fee.micros}});
   contract->earned.micros += event.earned.micros;
   contract->fee.micros += event.fee.micros;
   contract->refunded.micros += event.refunded.micros;
@@ -249,21 +215,44 @@ void apply(State& state, const Envelope& envelope, const ContractSettled& event)
     const auto weight = [&](Duration time) {
       return contract->quantity * std::chrono::floor<std::chrono::seconds>(time).count();
     };
-    record.sold += weight(contract->end - contract->start);
+    record.sold += weight(contract->end - contract->start + contract->reclaimed);
     record.delivered += weight(contract->end - contract->start - contract->lost);
   }
   note_due(state.market, *contract);
 }
 
 void apply(State& state, const Envelope&, const ContractPaidOut& event) {
-  const Contract* contract = state.market.contracts.find(event.contract.value);
+  Contract* contract = state.market.contracts.find(event.contract.value);
   if (contract == nullptr) return;
   const Currency currency = currency_of(state);
   const std::array legs{
       Leg{AccountId::make(contract->seller_pays, AccountKind::kPayable, currency), {-event.amount.micros}},
       Leg{AccountId::make(contract->seller_pays, AccountKind::kCredit, currency), event.amount}};
   post(state.ledger, legs);
-  state.market.contracts.erase(event.contract.value);
+  std::int64_t paid = event.amount.micros;
+  auto& unpaid = contract->unpaid;
+  while (!unpaid.empty() && unpaid.front().amount.micros <= paid) {
+    paid -= unpaid.front().amount.micros;
+    unpaid.erase(unpaid.begin());
+  }
+  if (is_over(contract->state) && unpaid.empty()) {
+    note_paid(state.market.reliability[contract->seller], *contract);
+    state.market.contracts.erase(event.contract.value);
+  } else {
+    note_due(state.market, *contract);
+  }
+}
+
+void forget_contracts_due(Market& market, Instant at) {
+  while (!market.contracts_due.empty() && market.contracts_due.begin()->first <= at) {
+    const auto& [due, ids] = *market.contracts_due.begin();
+    const bool waits = std::any_of(ids.begin(), ids.end(), [&, due = due](ContractId id) {
+      const Contract* contract = market.contracts.find(id.value);
+      return contract != nullptr && contract->look_at == due;
+    });
+    if (waits) return;
+    market.contracts_due.erase(market.contracts_due.begin());
+  }
 }
 
 void append_contracts_due(const State& state, Instant at, Events& events) {
@@ -273,15 +262,18 @@ void append_contracts_due(const State& state, Instant at, Events& events) {
     if (due > at || count > kMost) break;
     for (const ContractId id : ids) {
       const Contract* contract = state.market.contracts.find(id.value);
-      if (contract == nullptr) continue;
+      if (contract == nullptr || contract->look_at != due) continue;  // It was looked at since.
       ++count;
-      if (!is_over(contract->state)) {
-        if (at < std::min(contract->end, contract->settled + kSettleEvery)) continue;
+      if (!is_over(contract->state) && at >= std::min(contract->end, contract->settled + kSettleEvery))
         events.emplace_back(settle(state, *contract, at, false));
-      } else if (at >= contract->settled + state.market.rules.dispute) {
-        events.emplace_back(
-            ContractPaidOut{id, contract->seller, {contract->earned.micros - contract->fee.micros}});
+      Money due_now{};
+      bool any = false;
+      for (const Payout& one : contract->unpaid) {
+        if (one.due > at) break;
+        due_now.micros += one.amount.micros;
+        any = true;
       }
+      if (any) events.emplace_back(ContractPaidOut{id, contract->seller, due_now});
     }
   }
 }

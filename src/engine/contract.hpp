@@ -4,6 +4,8 @@
 #include <boost/describe/class.hpp>
 #include <boost/describe/enum.hpp>
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 #include "base/ids.hpp"
 #include "base/money.hpp"
@@ -31,6 +33,12 @@ struct ListingId {  // Of an offer that is made again and again.
 enum class ContractState : std::uint8_t { kAgreed, kInterrupted, kCompleted, kDefaulted };
 BOOST_DESCRIBE_ENUM(ContractState, kAgreed, kInterrupted, kCompleted, kDefaulted)
 
+struct Payout {  // Earned, and paid out when its dispute window is over.
+  Instant due{};
+  Money amount{};
+};
+BOOST_DESCRIBE_STRUCT(Payout, (), (due, amount))
+
 struct Contract {
   ContractId id{};
   std::uint64_t book = 0;
@@ -54,6 +62,10 @@ struct Contract {
   Instant settled{};
   ContractState state = ContractState::kAgreed;
   std::uint32_t resold = 0;  // Most thousandths that were offered again at once.
+  std::vector<Payout> unpaid{};
+  Duration reclaimed{};    // Cut off its end by the seller, who gave notice.
+  bool withdrawn = false;  // Interrupted by the seller himself, not by a fault that may pass.
+  Instant look_at{};       // When somebody must look at it next; rebuilt, and in no record.
 };
 BOOST_DESCRIBE_STRUCT(Contract,
                       (),
@@ -81,14 +93,22 @@ BOOST_DESCRIBE_STRUCT(Contract,
                        down_since,
                        settled,
                        state,
-                       resold))
+                       resold,
+                       unpaid,
+                       reclaimed,
+                       withdrawn))
 
 struct Reliability {  // Thousandths times seconds.
   PartyId seller{};
   std::int64_t sold = 0;
   std::int64_t delivered = 0;
+  // Of contracts that are paid out and forgotten.
+  std::uint64_t contracts = 0;
+  Money value{}, earned{}, fee{}, refunded{}, penalty{};
 };
-BOOST_DESCRIBE_STRUCT(Reliability, (), (seller, sold, delivered))
+BOOST_DESCRIBE_STRUCT(Reliability,
+                      (),
+                      (seller, sold, delivered, contracts, value, earned, fee, refunded, penalty))
 
 // The capacity behind a contract is gone: its node died, or its owner took it back. Equal capacity at no
 // higher price is bought for the buyer at once where there is some; otherwise time stops counting.
@@ -98,8 +118,24 @@ struct InterruptContract {
 struct ContractInterrupted {
   ContractId contract{};
   PartyId party{};
+  bool withdrawn = false;
 };
-BOOST_DESCRIBE_STRUCT(ContractInterrupted, (), (contract, party))
+BOOST_DESCRIBE_STRUCT(ContractInterrupted, (), (contract, party, withdrawn))
+
+// The seller takes back what is left after an instant, and says so in time.
+struct ReclaimContract {
+  ContractId contract{};
+  Instant end{};  // Zero: as soon as the notice allows.
+};
+struct ContractReclaimed {
+  ContractId contract{};
+  PartyId party{};  // The seller.
+  Instant at{};     // Its end from now on.
+  Money refunded{};
+  Money penalty{};
+  Money released{};  // Of the bond, beside the penalty.
+};
+BOOST_DESCRIBE_STRUCT(ContractReclaimed, (), (contract, party, at, refunded, penalty, released))
 
 struct ResumeContract {
   ContractId contract{};

@@ -43,6 +43,8 @@ std::string units_text(const CostLine& line) {
 }
 
 std::string label(const State& state, const CostLine& line, wire::CostBy by, const std::string& tag) {
+  const bool by_work = by == wire::CostBy::kJob || by == wire::CostBy::kModel || by == wire::CostBy::kKind;
+  if (by_work && line.key.source == CostSource::kFee) return "exchange fees";
   switch (by) {
     case wire::CostBy::kTenant:
       return ancestor(state, line.key.party, PartyKind::kTenant);
@@ -68,7 +70,18 @@ std::string label(const State& state, const CostLine& line, wire::CostBy by, con
   return {};
 }
 
+// A slice a little larger than the most that was used of this one would have done; sizes go in twentieths.
+// Where nothing was measured nothing is claimed.
+std::int64_t saved_by_smaller_slice(const CostLine& line) {
+  constexpr std::int64_t kStep = 50;
+  if (line.peak_milli == 0) return 0;
+  const std::int64_t needed = (std::int64_t{line.peak_milli} * 110 / 100 + kStep - 1) / kStep * kStep;
+  const std::int64_t spare = std::max<std::int64_t>(1000 - needed, 0);
+  return static_cast<std::int64_t>(Int128{line.by_allocation.micros} * spare / 1000);
+}
+
 void add_line(wire::CostRow& row, const CostLine& line) {
+  row.smaller_slice_saves.micros += saved_by_smaller_slice(line);
   row.cost.micros += line.amount.micros;
   row.credited.micros += line.credited.micros;
   row.allocated_gpu_milliseconds += line.allocated / 1000;
@@ -81,8 +94,8 @@ using Rows = std::map<std::string, wire::CostRow>;
 Rows rows_of(
     const State& state, PartyId party, wire::CostBy by, Instant from, Instant to, const std::string& tag) {
   Rows rows;
-  const auto end = state.costs.lower_bound(CostKey{to, {}, {}});
-  for (auto at = state.costs.lower_bound(CostKey{from, {}, {}}); at != end; ++at) {
+  const auto end = state.costs.lower_bound(CostKey{.day = to});
+  for (auto at = state.costs.lower_bound(CostKey{.day = from}); at != end; ++at) {
     const CostLine& line = at->second;
     if (is_at_or_below(state, line.key.party, party)) add_line(rows[label(state, line, by, tag)], line);
   }
@@ -91,7 +104,8 @@ Rows rows_of(
 
 // A note is of no job, model or tag; of a party and a day it is.
 std::string label(const State& state, const CreditNote& note, wire::CostBy by) {
-  const CostLine line{.key = {std::chrono::floor<std::chrono::days>(note.at), note.key.party, {}}};
+  const CostLine line{
+      .key = {.day = std::chrono::floor<std::chrono::days>(note.at), .party = note.key.party}};
   const bool told = by == wire::CostBy::kTenant || by == wire::CostBy::kSubscriber ||
                     by == wire::CostBy::kUser || by == wire::CostBy::kDay;
   return told ? label(state, line, by, {}) : "credit notes";
@@ -104,19 +118,7 @@ void add_notes(const State& state, PartyId party, wire::CostBy by, Instant from,
   }
 }
 
-void append_notes(const State& state, PartyId party, Instant month, wire::InvoiceView& bill) {
-  const auto end = state.credit_notes.upper_bound(CreditNoteKey{party, month, UINT32_MAX});
-  for (auto at = state.credit_notes.lower_bound(CreditNoteKey{party, month, 0}); at != end; ++at) {
-    const CreditNote& note = at->second;
-    bill.credit_notes.push_back(view_of(state, note));
-    bill.credited.micros += note.amount.micros;
-    if (note.line > 0 && note.line <= bill.lines.size())
-      bill.lines[note.line - 1].credited.micros += note.amount.micros;
-  }
-  bill.due.micros = bill.total.micros - bill.credited.micros;
-}
-
-// At the pace of the days so far, to the end of the month that `now` is in.
+// At the pace of the days so far, to the end of the period.
 Money forecast(Money total, Instant from, Instant to, Instant now) {
   if (now >= to || now <= from || to <= from) return {};
   const Duration passed = now - from;
@@ -139,76 +141,19 @@ wire::CostReport cost_report(
       row.idle_percent = std::clamp<std::int64_t>(
           static_cast<std::int64_t>(Int128{idle} * 100 / row.allocated_gpu_milliseconds), 0, 100);
     }
+    const std::int64_t left = row.cost.micros - row.credited.micros;
+    for (const auto& [unit, count] : row.units)
+      if (count > 0) row.unit_cost[unit] = {left / count};
+    if (row.cost > Money{})
+      row.smaller_slice_percent =
+          static_cast<std::int64_t>(Int128{row.smaller_slice_saves.micros} * 100 / row.cost.micros);
+    report.smaller_slice_saves.micros += row.smaller_slice_saves.micros;
     report.items.push_back(std::move(row));
   }
   std::stable_sort(
       report.items.begin(), report.items.end(), [](const auto& a, const auto& b) { return a.cost > b.cost; });
   report.forecast = forecast(report.total, from, to, state.now);
   return report;
-}
-
-std::int64_t round_to_cents(std::int64_t micros) {
-  constexpr std::int64_t kCent = 10'000;
-  const std::int64_t rest = ((micros % kCent) + kCent) % kCent;
-  const std::int64_t down = micros - rest;
-  if (rest * 2 < kCent) return down;
-  if (rest * 2 > kCent) return down + kCent;
-  return (down / kCent) % 2 == 0 ? down : down + kCent;
-}
-
-std::vector<Instant> months_charged(const State& state, PartyId party) {
-  std::set<Instant, std::greater<>> months;
-  for (const auto& [key, line] : state.costs)
-    if (is_at_or_below(state, key.party, party)) months.insert(month_of(key.day));
-  return {months.begin(), months.end()};
-}
-
-wire::CreditNoteView view_of(const State& state, const CreditNote& note) {
-  return {.id = note.id(),
-          .invoice = note.invoice,
-          .party = path_of(state, note.key.party),
-          .currency = state.settings.currency,
-          .amount = note.amount,
-          .line = note.line,
-          .description = note.description,
-          .reason = note.reason,
-          .at = note.at,
-          .by = path_of(state, note.by)};
-}
-
-wire::InvoiceView invoice(const State& state, PartyId party, Instant from, Instant to) {
-  const Party* customer = state.party(party);
-  wire::InvoiceView out{
-      .id = text(party) + "-" + instant_text(from + (to - from) / 2).substr(0, 7),
-      .party = path_of(state, party),
-      .currency = state.settings.currency,
-      .time_zone = customer == nullptr || customer->time_zone.empty() ? "UTC" : customer->time_zone,
-      .from = from,
-      .to = to,
-      .final = state.now >= to};
-  std::vector<std::pair<std::string, wire::CostRow>> costs;
-  for (auto& [what, row] : rows_of(state, party, wire::CostBy::kModel, from, to, {}))
-    costs.emplace_back(what, std::move(row));
-  std::stable_sort(
-      costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.second.cost > b.second.cost; });
-  std::int64_t exact = 0;
-  const auto line = [&](std::string description, std::int64_t micros) {
-    if (micros == 0) return;
-    exact += micros;
-    const Money amount{round_to_cents(micros)};
-    out.total.micros += amount.micros;
-    out.lines.push_back({.description = std::move(description), .amount = amount});
-  };
-  for (const auto& [what, row] : costs) {
-    line(what == "exchange"  ? "Capacity bought on the exchange"
-         : what == "storage" ? "Storage kept in volumes"
-                             : "Use of " + what,
-         row.cost.micros);
-    line("Credits and refunds, " + what, -row.credited.micros);
-  }
-  out.rounding.micros = out.total.micros - exact;
-  append_notes(state, party, invoice_month(from, to), out);
-  return out;
 }
 
 }  // namespace tranche::engine

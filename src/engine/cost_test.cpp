@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cost.hpp"
 
+#include <cstdio>
 #include <doctest/doctest.h>
+#include <fstream>
 
+#include "engine/billing.hpp"
 #include "engine/focus.hpp"
 #include "engine/market_world.hpp"
+#include "engine/spend.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -74,15 +78,19 @@ TEST_CASE("invoice: lines round half to even, and the total is what they add up 
   CHECK(round_to_cents(-14'999) == -10'000);
   const Spender world;
   const Instant from = month_of(world.clock);
-  const wire::InvoiceView bill =
-      invoice(world.state, world.tenants[0], from, month_of(from + std::chrono::days(32)));
+  const wire::InvoiceView bill = invoice(world.state, world.tenants[0], from);
   std::int64_t sum = 0;
   for (const wire::InvoiceLine& line : bill.lines) {
     CHECK(line.amount.micros % 10'000 == 0);
     sum += line.amount.micros;
   }
   CHECK(sum == bill.total.micros);
-  CHECK(bill.total.micros - bill.rounding.micros == units(100).micros - world.credit(0).micros);
+  // What was bought on the exchange is paid to its seller, and stands beside.
+  REQUIRE(bill.third_party.size() == 1);
+  const Contract& bought = *world.state.market.contracts.find(1);
+  CHECK(bill.third_party_total.micros == round_to_cents(bought.value.micros));
+  CHECK(bill.total.micros - bill.rounding.micros ==
+        units(100).micros - world.credit(0).micros - bought.value.micros);
   CHECK_FALSE(bill.final);
 }
 
@@ -95,14 +103,72 @@ TEST_CASE("focus: what we export conforms, and the check finds what does not") {
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 4);  // Header, use, its credit, the purchase.
   const auto broken = [&](std::string_view what, std::string_view with) {
     std::string bad = csv;
-    bad.replace(bad.find(what), what.size(), with);
-    return focus_problems(bad);
+    const std::size_t at = bad.find(what);
+    REQUIRE(at != std::string::npos);
+    bad.replace(at, what.size(), with);
+    const auto problems = focus_problems(bad);
+    return problems.empty() ? "nothing was found" : problems.front();
   };
-  CHECK(broken("Usage,", "Using,").front() == "row 3: ChargeCategory cannot be 'Using'");
-  CHECK(broken("USD", "usd").front() == "row 2: BillingCurrency cannot be 'usd'");
-  CHECK(broken("BilledCost", "Billed").size() == 2);  // Unknown, and a mandatory one is missing.
-  CHECK(broken(",Compute,", ",,").front() == "row 2: ServiceCategory must not be null");
+  CHECK(broken(",Usage,", ",Using,") == "row 3: ChargeCategory cannot be 'Using'");
+  CHECK(broken("USD", "usd") == "row 2: BillingCurrency cannot be 'usd'");
+  CHECK(broken("BilledCost", "Billed") == "column Billed is not of FOCUS 1.2, and has no x_ in front");
+  CHECK(broken(",Compute,", ",,") == "row 2: ServiceCategory must not be null");
+  CHECK(broken("00:00:00Z", "00:00:00") == "row 2: BillingPeriodEnd cannot be '2020-01-01T00:00:00'");
+  CHECK(broken("-01T00", "-41T00").find("cannot be") != std::string::npos);
+  CHECK(broken(",Dynamic,", ",Lively,") == "row 2: PricingCategory cannot be 'Lively'");
+  CHECK(broken("GPU-Hours", "Hours-GPU") == "row 2: PricingUnit cannot be 'Hours-GPU'");
+  CHECK(broken("Other (Compute)", "Other (Media)") ==
+        "row 2: ServiceSubcategory 'Other (Media)' is not of its category");
+  CHECK(broken("{\"\"contract\"\":", "{\"\"contract\"\":{},\"\"contract\"\":").find("ContractApplied") !=
+        std::string::npos);
+  CHECK(broken("\n0.00,", "\n1.00,") == "row 2: BilledCost must be 0 where a third party is paid");
+  CHECK(broken("\n0.00,", "\n+0.00,") == "row 2: BilledCost cannot be '+0.00'");
+  CHECK(broken(",GPU-Hours,Tranche", ",,Tranche") ==
+        "row 2: PricingQuantity and PricingUnit are null together or not at all");
+  CHECK(broken("ServiceProviderName\n", "x_odd name\n").find("x_PascalCase") != std::string::npos);
+  CHECK(broken("ServiceProviderName\n", "BilledCost\n") == "column BilledCost stands there twice");
+  CHECK(broken(",One-Time,", ",\"\",") == "row 2: ChargeFrequency is an empty text, which is not null");
   CHECK(focus_problems("").size() == 1);
+}
+
+TEST_CASE("focus: the check knows every column of the specification, and nothing else") {
+  std::ifstream file(std::string(TRANCHE_SOURCE_DIR) + "/../shared/data/focus12_columns.txt");
+  if (!file) {
+    std::printf("[skipped] the table of columns is not beside the repository\n");
+    return;
+  }
+  const auto part = [](std::string& line) {
+    const std::size_t bar = std::min(line.find(" | "), line.size());
+    std::string word = line.substr(0, bar);
+    line.erase(0, std::min(bar + 3, line.size()));
+    return word;
+  };
+  std::map<std::string, FocusColumn> known;
+  for (const FocusColumn& column : focus_columns())
+    if (!column.since_13) known.emplace(column.name, column);
+  std::size_t count = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find(" | ") == std::string::npos) continue;
+    const std::string name = part(line);
+    CAPTURE(name);
+    REQUIRE(known.contains(name));
+    const FocusColumn& column = known.at(name);
+    CHECK((part(line) == "Mandatory") == column.mandatory);
+    CHECK((part(line) == "True") == column.nullable);
+    CHECK(part(line) == column.type);
+    part(line);  // The form in words.
+    std::string allowed;
+    const std::string list = part(line);
+    for (std::size_t at = list.find('\''); at != std::string::npos; at = list.find('\'', at)) {
+      const std::size_t end = list.find('\'', at + 1);
+      allowed += (allowed.empty() ? "" : "|") + list.substr(at + 1, end - at - 1);
+      at = end + 1;
+    }
+    CHECK(allowed == column.allowed);
+    ++count;
+  }
+  CHECK(count == 57);
+  CHECK(known.size() == 57);
 }
 
 }  // namespace

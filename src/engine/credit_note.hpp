@@ -35,15 +35,17 @@ struct CreditNote {
   PostingId posting{};
   Instant at{};
   PartyId by{};
+  Money tax{};                // Given back with the amount.
+  std::uint32_t tax_row = 0;  // Of the invoice, from 1; zero: there is no tax on it.
   [[nodiscard]] std::string id() const { return invoice + "-C" + std::to_string(key.number); }
 };
 BOOST_DESCRIBE_STRUCT(CreditNote,
                       (),
-                      (key, invoice, from, to, amount, line, description, reason, posting, at, by))
+                      (key, invoice, from, to, amount, line, description, reason, posting, at, by, tax, tax_row))
 
 struct CreditInvoice {
   PartyId party{};
-  Instant from{}, to{};  // The month on the customer's calendar, as the edge worked it out.
+  Instant month{};  // Of the invoice.
   Money amount{};
   std::uint32_t line = 0;
   std::string reason{};
@@ -53,8 +55,5 @@ struct InvoiceCredited {
   CreditNote note{};
 };
 BOOST_DESCRIBE_STRUCT(InvoiceCredited, (), (party, note))
-
-// The month that stands in the id of the invoice of a period, whatever the zone of the customer.
-[[nodiscard]] Instant invoice_month(Instant from, Instant to);
 
 }  // namespace tranche::engine

@@ -24,7 +24,8 @@ concept NeedsNoActor =
     std::same_as<T, KeepReceipts> || std::same_as<T, NoteHealth> || std::same_as<T, Schedule> ||
     std::same_as<T, OpenMeter> || std::same_as<T, RecordUsage> || std::same_as<T, CloseMeter> ||
     std::same_as<T, KeepVolumeReceipt> || std::same_as<T, NoteProgress> || std::same_as<T, AddReplica> ||
-    std::same_as<T, RetireReplica> || std::same_as<T, CountRequests> || std::same_as<T, PlanRecurring>;
+    std::same_as<T, RetireReplica> || std::same_as<T, CountRequests> || std::same_as<T, PlanRecurring> ||
+    std::same_as<T, ResolveZone>;
 
 PartyId party_of(const Command& command) {
   return std::visit(

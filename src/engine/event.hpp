@@ -10,9 +10,11 @@
 #include "engine/capacity_cost.hpp"
 #include "engine/credit_note.hpp"
 #include "engine/health.hpp"
+#include "engine/invoice.hpp"
 #include "engine/job.hpp"
 #include "engine/lease.hpp"
 #include "engine/ledger.hpp"
+#include "engine/local_calendar.hpp"
 #include "engine/market.hpp"
 #include "engine/metering.hpp"
 #include "engine/node.hpp"
@@ -21,6 +23,7 @@
 #include "engine/price.hpp"
 #include "engine/recurring_listing.hpp"
 #include "engine/spend_book.hpp"
+#include "engine/tax.hpp"
 #include "engine/token.hpp"
 #include "engine/volume.hpp"
 #include "engine/workloads.hpp"
@@ -69,15 +72,22 @@ namespace tranche::engine {
   X(PlaceHold, "hold.place") \
   X(EndHold, "hold.end") \
   X(CreditInvoice, "invoice.credit") \
+  X(SetTaxRate, "tax.rate") \
+  X(SetTaxProfile, "tax.profile") \
+  X(ResolveZone, "zone.resolve") \
   X(SetMarketRules, "market.rules") \
   X(CertifyCapacity, "market.certify") \
   X(ListCapacity, "market.list") \
   X(PlaceOrder, "market.order") \
   X(CancelOrder, "market.cancel") \
+  X(KeepQuote, "market.quote") \
+  X(TakeQuote, "market.take_quote") \
+  X(DropQuote, "market.drop_quote") \
   X(SetRecurringListing, "market.list_recurring") \
   X(RemoveRecurringListing, "market.remove_recurring") \
   X(InterruptContract, "contract.interrupt") \
   X(ResumeContract, "contract.resume") \
+  X(ReclaimContract, "contract.reclaim") \
   X(SetPriceList, "price.set") \
   X(SetCapacityCost, "capacity.cost") \
   X(OpenMeter, "meter.open") \
@@ -106,7 +116,7 @@ namespace tranche::engine {
 // Each event beside its number. Numbers are written to disk: never change or reuse one. On disk an event is its
 // number, then its described fields; fields are only ever appended, with a default.
 // 1 to 39 tenancy, jobs and nodes; 40 to 59 bookings and health; 60 to 89 money and market; 90 to 92 volumes; 93 to 96
-// and 105 to 109 workloads; 100 to 104 storage and held jobs.
+// and 105 to 109 workloads; 100 to 104 storage and held jobs; 120 to 139 money and market again.
 #define TRANCHE_EVENTS(X) \
   X(Founded, 1) \
   X(PartyCreated, 2) \
@@ -202,7 +212,14 @@ namespace tranche::engine {
   X(StorageCharged, 100) \
   X(JobHeld, 101) \
   X(HeldJobReleased, 102) \
-  X(JobResized, 105)
+  X(JobResized, 105) \
+  X(ZoneResolved, 120) \
+  X(TaxRateSet, 121) \
+  X(TaxProfileSet, 122) \
+  X(InvoiceIssued, 123) \
+  X(QuoteKept, 124) \
+  X(QuoteEnded, 125) \
+  X(ContractReclaimed, 126)
 // clang-format on
 
 // A variant of so many alternatives is slow to compile wherever it is copied or destroyed, and almost every

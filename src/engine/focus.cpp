@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
+#include "base/check.hpp"
 #include "base/text.hpp"
+#include "engine/billing.hpp"
 #include "engine/spend.hpp"
 #include "wire/fields.hpp"
 #include "wire/json_writer.hpp"
@@ -13,46 +16,20 @@ namespace tranche::engine {
 namespace {
 
 // Columns of 1.2 first, then those that 1.3 adds for costs that are shared out and for who provides what.
-constexpr std::array<std::string_view, 40> kHeader{"BilledCost",
-                                                   "BillingAccountId",
-                                                   "BillingAccountName",
-                                                   "BillingCurrency",
-                                                   "BillingPeriodEnd",
-                                                   "BillingPeriodStart",
-                                                   "ChargeCategory",
-                                                   "ChargeClass",
-                                                   "ChargeDescription",
-                                                   "ChargeFrequency",
-                                                   "ChargePeriodEnd",
-                                                   "ChargePeriodStart",
-                                                   "ConsumedQuantity",
-                                                   "ConsumedUnit",
-                                                   "ContractedCost",
-                                                   "EffectiveCost",
-                                                   "InvoiceIssuerName",
-                                                   "ListCost",
-                                                   "PricingCategory",
-                                                   "PricingQuantity",
-                                                   "PricingUnit",
-                                                   "ProviderName",
-                                                   "PublisherName",
-                                                   "ResourceId",
-                                                   "ResourceType",
-                                                   "ServiceCategory",
-                                                   "ServiceName",
-                                                   "ServiceSubcategory",
-                                                   "SkuId",
-                                                   "SubAccountId",
-                                                   "SubAccountName",
-                                                   "Tags",
-                                                   "AllocatedMethodDetails",
-                                                   "AllocatedMethodId",
-                                                   "AllocatedResourceId",
-                                                   "AllocatedResourceName",
-                                                   "AllocatedTags",
-                                                   "ContractApplied",
-                                                   "HostProviderName",
-                                                   "ServiceProviderName"};
+constexpr std::array<std::string_view, 41> kHeader{
+    "BilledCost",           "BillingAccountId",      "BillingAccountName",  "BillingCurrency",
+    "BillingPeriodEnd",     "BillingPeriodStart",    "ChargeCategory",      "ChargeClass",
+    "ChargeDescription",    "ChargeFrequency",       "ChargePeriodEnd",     "ChargePeriodStart",
+    "ConsumedQuantity",     "ConsumedUnit",          "ContractedCost",      "EffectiveCost",
+    "InvoiceId",            "InvoiceIssuerName",     "ListCost",            "PricingCategory",
+    "PricingQuantity",      "PricingUnit",           "ProviderName",        "PublisherName",
+    "ResourceId",           "ResourceType",          "ServiceCategory",     "ServiceName",
+    "ServiceSubcategory",   "SkuId",                 "SubAccountId",        "SubAccountName",
+    "Tags",                 "AllocatedMethodDetails", "AllocatedMethodId",  "AllocatedResourceId",
+    "AllocatedResourceName", "AllocatedTags",        "ContractApplied",     "HostProviderName",
+    "ServiceProviderName"};
+
+constexpr std::string_view kSeller = "Seller on the exchange";  // Counterparties are not named.
 
 std::string date(Instant at) {
   std::string out;
@@ -61,27 +38,17 @@ std::string date(Instant at) {
   return point == std::string::npos ? out : out.substr(0, point) + "Z";
 }
 
-std::string decimal(Money amount) {
-  std::string out;
-  append_text(out, amount);
-  return out;
-}
-
 std::string gpu_hours(std::int64_t milli_milliseconds) {  // Six decimals, rounded down.
-  const std::int64_t millionths =
-      static_cast<std::int64_t>(Int128{milli_milliseconds} * 1'000'000 / 3'600'000'000);
-  return decimal({millionths});
+  return text(Money{static_cast<std::int64_t>(Int128{milli_milliseconds} * 1'000'000 / 3'600'000'000)});
 }
 
-void cell(std::string& out, std::string_view text) {  // An empty text is null.
-  if (out.size() > 0 && out.back() != '\n') out += ',';
-  if (text.empty()) return;
-  if (text.find_first_of(",\"\n") == std::string_view::npos) {
-    out += text;
+void append_cell(std::string& out, std::string_view value) {  // An empty text is null.
+  if (value.find_first_of(",\"\n") == std::string_view::npos) {
+    out += value;
     return;
   }
   out += '"';
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  for (const char c : value) out += c == '"' ? std::string("\"\"") : std::string(1, c);
   out += '"';
 }
 
@@ -97,169 +64,233 @@ std::string json_of(const std::map<std::string, std::string>& labels) {
   return out + '}';
 }
 
-using Cells = std::array<std::string, kHeader.size()>;
-
-void append_cells(std::string& out, const Cells& cells) {
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    if (i > 0) out += ',';
-    std::string one;
-    cell(one, cells[i]);
-    out += one;
-  }
-  out += '\n';
-}
-
-struct Row {
-  const State& state;
-  const CostLine& line;
-  Money amount{};
-  bool credit = false;
+struct Bill {  // Which one a row stands on, or will.
+  PartyId payer{};
+  CalendarSpan period{};
+  std::string invoice{};  // Empty: it is not issued yet.
 };
 
-std::size_t column(std::string_view name) {
-  return static_cast<std::size_t>(std::find(kHeader.begin(), kHeader.end(), name) - kHeader.begin());
-}
+class Table {
+ public:
+  explicit Table(const State& state) : state_(state) {
+    for (std::size_t i = 0; i < kHeader.size(); ++i) (out_ += i > 0 ? "," : "") += kHeader[i];
+    out_ += '\n';
+  }
 
-void append_storage(std::string& out, const Row& row) {
-  const PartyId payer = tenant_of(row.state, row.line.key.party);
-  const Instant month = month_of(row.line.key.day);
-  Cells cells;
-  const auto set = [&](std::string_view name, std::string value) { cells[column(name)] = std::move(value); };
-  for (const std::string_view cost : {"BilledCost", "ContractedCost", "EffectiveCost", "ListCost"})
-    set(cost, decimal(row.amount));
-  set("BillingAccountId", text(payer));
-  set("BillingAccountName", path_of(row.state, payer));
-  set("BillingCurrency", row.state.settings.currency);
-  set("BillingPeriodStart", date(month));
-  set("BillingPeriodEnd", date(month_of(month + std::chrono::days(32))));
-  set("ChargeCategory", "Usage");
-  set("ChargeDescription", "Storage kept in a volume");
-  set("ChargeFrequency", "Usage-Based");
-  set("ChargePeriodStart", date(row.line.key.day));
-  set("ChargePeriodEnd", date(row.line.key.day + std::chrono::days(1)));
-  set("PricingCategory", "Standard");
-  set("ResourceId", text(row.line.key.volume));
-  set("ResourceType", "Volume");
-  set("ServiceCategory", "Storage");
-  set("ServiceName", "Volumes");
-  set("ServiceSubcategory", "Other (Storage)");
-  set("SkuId", "storage");
-  set("SubAccountId", text(row.line.key.party));
-  set("SubAccountName", path_of(row.state, row.line.key.party));
-  for (const std::string_view name :
-       {"InvoiceIssuerName", "ProviderName", "PublisherName", "HostProviderName", "ServiceProviderName"})
-    set(name, "Tranche");
-  append_cells(out, cells);
-}
+  void add_line(const CostLine& line) {
+    const Bill bill = bill_of(line.key);
+    if (line.amount != Money{}) add_cost(line, bill, line.amount, false);
+    if (line.credited != Money{}) add_cost(line, bill, {-line.credited.micros}, true);
+  }
 
-void append_row(std::string& out, const Row& row) {
-  if (row.line.key.volume != VolumeId{}) return append_storage(out, row);
-  const bool exchange = row.line.key.of_exchange();
-  const PartyId payer = tenant_of(row.state, row.line.key.party);
-  const Instant month = month_of(row.line.key.day);
-  const Instant next_month = month_of(month + std::chrono::days(32));
-  const std::string amount = decimal(row.amount);
-  const std::string hours = row.credit ? "" : gpu_hours(row.line.allocated);
-  const std::string model = exchange ? "exchange" : row.line.model;
-  const bool shared = !exchange && !row.credit;
-  const Job* job = row.state.job(row.line.key.job);
-  const std::string job_name = job == nullptr ? "" : job->name;
-  const std::string tags = json_of(row.line.labels);
-  append_cells(
-      out,
-      {amount,
-       text(payer),
-       path_of(row.state, payer),
-       row.state.settings.currency,
-       date(next_month),
-       date(month),
-       row.credit ? "Credit" : (exchange ? "Purchase" : "Usage"),
-       "",
-       row.credit ? "Credits and refunds" : (exchange ? "Capacity bought on the exchange" : "GPU time"),
-       exchange ? "One-Time" : "Usage-Based",
-       date(row.line.key.day + std::chrono::days(1)),
-       date(row.line.key.day),
-       row.credit ? "" : gpu_hours(row.line.used),
-       row.credit ? "" : "GPU-Hours",
-       amount,
-       amount,
-       "Tranche",
-       amount,
-       exchange ? "Dynamic" : "Standard",
-       hours,
-       row.credit ? "" : "GPU-Hours",
-       "Tranche",
-       "Tranche",
-       exchange ? "" : text(row.line.key.job),
-       exchange ? "" : "Job",
-       "Compute",
-       "GPU capacity",
-       "Other (Compute)",
-       model,
-       text(row.line.key.party),
-       path_of(row.state, row.line.key.party),
-       tags,
-       shared ? R"({"basis":"thousandths of the device times seconds"})" : "",
-       shared ? "allocated-gpu-time" : "",
-       shared ? text(row.line.key.job) : "",
-       shared ? job_name : "",
-       shared ? tags : "",
-       exchange ? R"({"contract":"bought on the exchange"})" : "",
-       "Tranche",
-       "Tranche"});
-}
+  // What makes the rows of an invoice add up to what is to be paid: whole cents, and taxes.
+  void add_invoice(const Invoice& one) {
+    const wire::InvoiceView& document = one.document;
+    const Bill bill{one.key.party, {document.from, document.to}, document.id};
+    if (document.rounding != Money{}) {
+      begin(bill, one.key.party, document.rounding, "Adjustment", "Rounding of lines to whole cents");
+      of_service("Other", "Billing", "Other (Other)");
+      set("ChargeFrequency", "One-Time");
+      end();
+    }
+    for (const wire::InvoiceTax& tax : document.taxes)
+      if (tax.amount != Money{}) add_tax(bill, tax, tax.amount, "");
+  }
 
-// Billed in the month in which it was made, for the period of the invoice that it corrects.
-void append_note(std::string& out, const State& state, const CreditNote& note) {
-  const PartyId payer = tenant_of(state, note.key.party);
-  const Instant month = month_of(note.at);
-  const std::string amount = decimal({-note.amount.micros});
-  Cells cells;
-  const auto set = [&](std::string_view name, std::string value) { cells[column(name)] = std::move(value); };
-  for (const std::string_view cost : {"BilledCost", "ContractedCost", "EffectiveCost", "ListCost"})
-    set(cost, amount);
-  set("BillingAccountId", text(payer));
-  set("BillingAccountName", path_of(state, payer));
-  set("BillingCurrency", state.settings.currency);
-  set("BillingPeriodStart", date(month));
-  set("BillingPeriodEnd", date(month_of(month + std::chrono::days(32))));
-  set("ChargeCategory", "Credit");
-  set("ChargeClass", "Correction");
-  set("ChargeDescription", "Credit note " + note.id() + ": " + note.reason);
-  set("ChargeFrequency", "One-Time");
-  set("ChargePeriodStart", date(note.from));
-  set("ChargePeriodEnd", date(note.to));
-  set("ServiceCategory", "Compute");
-  set("ServiceName", "GPU capacity");
-  set("ServiceSubcategory", "Other (Compute)");
-  set("SubAccountId", text(note.key.party));
-  set("SubAccountName", path_of(state, note.key.party));
-  for (const std::string_view name :
-       {"InvoiceIssuerName", "ProviderName", "PublisherName", "HostProviderName", "ServiceProviderName"})
-    set(name, "Tranche");
-  append_cells(out, cells);
+  // Billed in the month in which it was made, for the period of the invoice that it corrects.
+  void add_note(const CreditNote& note) {
+    const CalendarSpan made = span_around(state_, note.key.party, wire::Period::kMonth, note.at);
+    const Bill bill{note.key.party, made, note.id()};
+    begin(bill,
+          note.key.party,
+          {-note.amount.micros},
+          "Credit",
+          "Credit note " + note.id() + ": " + note.reason);
+    set("ChargeClass", "Correction");
+    set("ChargeFrequency", "One-Time");
+    during({note.from, note.to});
+    of_service("Compute", "GPU capacity", "Other (Compute)");
+    end();
+    const auto corrected = state_.invoices.find({note.key.party, note.key.month});
+    if (note.tax == Money{} || note.tax_row == 0 || corrected == state_.invoices.end()) return;
+    add_tax(bill,
+            corrected->second.document.taxes[note.tax_row - 1],
+            {-note.tax.micros},
+            "Correction",
+            CalendarSpan{note.from, note.to});
+  }
+
+  [[nodiscard]] std::string take() { return std::move(out_); }
+
+ private:
+  void set(std::string_view name, std::string value) {
+    const auto column = std::find(kHeader.begin(), kHeader.end(), name);
+    TRANCHE_CHECK(column != kHeader.end());
+    cells_[static_cast<std::size_t>(column - kHeader.begin())] = std::move(value);
+  }
+
+  // What every row says. Its period is that of the bill, unless during() says another.
+  void begin(const Bill& bill, PartyId party, Money amount, const char* category, std::string description) {
+    cells_ = {};
+    for (const std::string_view cost : {"BilledCost", "ContractedCost", "EffectiveCost", "ListCost"})
+      set(cost, text(amount));
+    set("BillingAccountId", text(bill.payer));
+    set("BillingAccountName", path_of(state_, bill.payer));
+    set("BillingCurrency", state_.settings.currency);
+    set("BillingPeriodStart", date(bill.period.from));
+    set("BillingPeriodEnd", date(bill.period.to));
+    set("InvoiceId", bill.invoice);
+    set("ChargeCategory", category);
+    set("ChargeDescription", std::move(description));
+    set("SubAccountId", text(party));
+    set("SubAccountName", path_of(state_, party));
+    for (const std::string_view name :
+         {"InvoiceIssuerName", "ProviderName", "PublisherName", "HostProviderName", "ServiceProviderName"})
+      set(name, issuer());
+    during(bill.period);
+  }
+  void during(const CalendarSpan& span) {
+    set("ChargePeriodStart", date(span.from));
+    set("ChargePeriodEnd", date(span.to));
+  }
+  void of_service(const char* category, const char* name, const char* subcategory) {
+    set("ServiceCategory", category);
+    set("ServiceName", name);
+    set("ServiceSubcategory", subcategory);
+  }
+  void end() {
+    for (std::size_t i = 0; i < cells_.size(); ++i) {
+      if (i > 0) out_ += ',';
+      append_cell(out_, cells_[i]);
+    }
+    out_ += '\n';
+  }
+
+  void add_cost(const CostLine& line, const Bill& bill, Money amount, bool credit) {
+    const CostKey& key = line.key;
+    const bool exchange = key.of_exchange();
+    const bool fee = key.source == CostSource::kFee;
+    const bool volume = key.volume != VolumeId{};
+    begin(bill,
+          key.party,
+          amount,
+          credit ? "Credit" : exchange ? "Purchase" : "Usage",
+          credit     ? "Credits and refunds"
+          : exchange ? "Capacity bought on the exchange"
+          : fee      ? "Fee on what was sold on the exchange"
+          : volume   ? "Storage kept in a volume"
+                     : "GPU time");
+    during({key.day, std::chrono::floor<std::chrono::days>(key.day) + std::chrono::days(1)});
+    set("ChargeFrequency", exchange ? "One-Time" : "Usage-Based");
+    set("PricingCategory", exchange ? "Dynamic" : "Standard");
+    of_service("Compute", "GPU capacity", "Other (Compute)");
+    if (fee) of_service("Other", "Exchange", "Other (Other)");
+    if (volume) of_service("Storage", "Volumes", "Other (Storage)");
+    set("SkuId", fee ? "exchange-fee" : volume ? "storage" : exchange ? "exchange" : line.model);
+    if (exchange) paid_to_seller();
+    if (volume) of_resource(text(key.volume), "Volume");
+    if (!exchange && !fee && !volume) of_job(line, credit);
+    if (!credit && !fee && !volume) {
+      set("PricingQuantity", gpu_hours(line.allocated));
+      set("PricingUnit", "GPU-Hours");
+      if (!exchange) set("ConsumedQuantity", gpu_hours(line.used));
+      if (!exchange) set("ConsumedUnit", "GPU-Hours");
+    }
+    end();
+  }
+
+  // A third party is paid: it is on no invoice of ours, so nothing of it is billed by us.
+  void paid_to_seller() {
+    set("BilledCost", "0.00");
+    set("InvoiceId", "");
+    for (const std::string_view name : {"InvoiceIssuerName", "PublisherName", "HostProviderName"})
+      set(name, std::string(kSeller));
+    set("ContractApplied", R"({"contract":"bought on the exchange"})");
+  }
+  void of_resource(std::string id, const char* type) {
+    set("ResourceId", std::move(id));
+    set("ResourceType", type);
+  }
+  void of_job(const CostLine& line, bool credit) {
+    const std::string tags = json_of(line.labels);
+    of_resource(text(line.key.job), "Job");
+    set("Tags", tags);
+    if (credit) return;
+    const Job* job = state_.job(line.key.job);
+    set("AllocatedMethodDetails", R"({"basis":"thousandths of the device times seconds"})");
+    set("AllocatedMethodId", "allocated-gpu-time");
+    set("AllocatedResourceId", text(line.key.job));
+    set("AllocatedResourceName", job == nullptr ? "" : job->name);
+    set("AllocatedTags", tags);
+  }
+
+  void add_tax(const Bill& bill,
+               const wire::InvoiceTax& tax,
+               Money amount,
+               const char* charge_class,
+               std::optional<CalendarSpan> span = {}) {
+    begin(bill, bill.payer, amount, "Tax", tax.name + " " + percent_text(tax.rate_ppm) + ", " + tax.country);
+    set("ChargeClass", charge_class);
+    set("ChargeFrequency", "One-Time");
+    if (span) during(*span);
+    of_service("Other", "Taxes", "Other (Other)");
+    end();
+  }
+
+  [[nodiscard]] std::string issuer() const {
+    const TaxProfile* profile = tax_profile(state_, kPlatform, state_.now);
+    return profile == nullptr || profile->legal_name.empty() ? "Tranche" : profile->legal_name;
+  }
+
+  Bill bill_of(const CostKey& key) {
+    const PartyId payer = billed_to(state_, key);
+    Bill& known = bills_[payer];
+    if (known.payer == payer && key.day >= known.period.from && key.day < known.period.to) return known;
+    known = {.payer = payer};
+    for (auto at = state_.invoices.lower_bound({payer, {}});
+         at != state_.invoices.end() && at->first.party == payer;
+         ++at) {
+      const wire::InvoiceView& document = at->second.document;
+      if (key.day >= document.from && key.day < document.to)
+        known = {payer, {document.from, document.to}, document.id};
+    }
+    if (known.invoice.empty()) known.period = span_around(state_, payer, wire::Period::kMonth, key.day);
+    return known;
+  }
+
+  const State& state_;
+  std::string out_;
+  std::array<std::string, kHeader.size()> cells_;
+  std::map<PartyId, Bill> bills_;  // The last one of each: days come in order.
+};
+
+bool is_about(const State& state, const Invoice& one, PartyId party, Instant from, Instant to) {
+  return one.document.from >= from && one.document.from < to && is_at_or_below(state, one.key.party, party);
 }
 
 }  // namespace
 
 std::string focus_csv(const State& state, PartyId party, Instant from, Instant to) {
-  std::string out;
-  for (std::size_t i = 0; i < kHeader.size(); ++i) {
-    if (i > 0) out += ',';
-    out += kHeader[i];
-  }
-  out += '\n';
-  const auto end = state.costs.lower_bound(CostKey{to, {}, {}});
-  for (auto at = state.costs.lower_bound(CostKey{from, {}, {}}); at != end; ++at) {
-    const CostLine& line = at->second;
-    if (!is_at_or_below(state, line.key.party, party)) continue;
-    if (line.amount != Money{}) append_row(out, {state, line, line.amount, false});
-    if (line.credited != Money{}) append_row(out, {state, line, {-line.credited.micros}, true});
-  }
+  Table table(state);
+  const auto end = state.costs.lower_bound(CostKey{.day = to});
+  for (auto at = state.costs.lower_bound(CostKey{.day = from}); at != end; ++at)
+    if (is_at_or_below(state, at->first.party, party)) table.add_line(at->second);
+  for (const auto& [key, one] : state.invoices)
+    if (is_about(state, one, party, from, to)) table.add_invoice(one);
+  for (const auto& [key, note] : state.credit_notes)
+    if (note.at >= from && note.at < to && is_at_or_below(state, key.party, party)) table.add_note(note);
+  return table.take();
+}
+
+std::map<std::string, Money> focus_payable(const State& state, PartyId party, Instant from, Instant to) {
+  std::map<std::string, Money> payable;
+  for (const auto& [key, one] : state.invoices)
+    if (is_about(state, one, party, from, to) && one.document.to <= to)
+      payable[one.document.id] = one.document.total;
   for (const auto& [key, note] : state.credit_notes)
     if (note.at >= from && note.at < to && is_at_or_below(state, key.party, party))
-      append_note(out, state, note);
-  return out;
+      payable[note.id()] = {-note.amount.micros - note.tax.micros};
+  return payable;
 }
 
 }  // namespace tranche::engine

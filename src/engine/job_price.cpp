@@ -34,8 +34,14 @@ std::vector<MeterPlan> possible_plans(
     plans.push_back(base);
     plans.back().model = device.facts.model;
     plans.back().region = node.site;
+    const std::int64_t memory = std::max<std::int64_t>(device.facts.vram.count, 1);
+    const std::int64_t share = (std::min(ask.vram_each, memory) * 1000 + memory - 1) / memory;
+    plans.back().memory_milli = std::int64_t{ask.instances} * (whole ? 1000 : share);
   }
-  if (plans.empty()) plans.push_back(base);
+  if (plans.empty()) {
+    plans.push_back(base);
+    plans.back().memory_milli = base.milli;  // Until a device is connected nobody knows its memory.
+  }
   return plans;
 }
 
@@ -75,7 +81,17 @@ wire::JobPrice job_price(const State& state, PartyId owner, const Ask& ask, Admi
     out.most = ask.spend;
     out.most_because = "spend limit of the job";
   }
+  add_tax(state, owner, at, out);
   return out;
+}
+
+void add_tax(const State& state, PartyId party, Instant at, wire::JobPrice& price) {
+  const TaxTerms terms = tax_terms(state, payer_of(state, party), at);
+  if (terms.from == PartyId{} || terms.rate_ppm == 0) return;
+  price.tax_name = terms.name;
+  price.tax_ppm = terms.rate_ppm;
+  if (price.most)
+    price.most_with_tax = Money{price.most->micros + tax_of(*price.most, terms.rate_ppm).micros};
 }
 
 StartPrices::StartPrices(const State& state, PartyId owner, const Ask& ask, Admission admission)
@@ -121,7 +137,7 @@ std::optional<Refusal> funding_problem(const State& state,
     // What admission would set aside for it is its own, and was checked against the tree there.
     const Money tree{std::max<std::int64_t>(needed.micros - over_quota.micros, 0)};
     auto problem = pledges.problem(account, owner, job, tree);
-    if (!problem && is_bounded(account.kind()) && needed > available(state.ledger, account))
+    if (!problem && is_bounded(state.ledger, account) && needed > available(state.ledger, account))
       problem = not_covered(state, account, needed);
     if (!problem) return std::nullopt;
     if (!first) first = std::move(problem);

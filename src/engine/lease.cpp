@@ -9,6 +9,7 @@
 #include "engine/decide.hpp"
 #include "engine/device_life.hpp"
 #include "engine/lease_meter.hpp"
+#include "engine/spend.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -65,6 +66,13 @@ void note_paid(State& state, const Lease& lease) {
     Device& device = state.devices.at(slice.device);
     if (std::erase(device.record.owed, lease.id) != 0) state.index.capacity->refresh_device(state, device);
   }
+}
+
+// GPU time of a period is counted where work ended; a fault of the platform costs nobody his share.
+void note_gpu_time(State& state, const Lease& lease, EndReason reason, Instant at) {
+  if (lease.slices.empty() || lease.started == Instant{} || is_platform_fault(reason)) return;
+  const Int128 micros = Int128{lease.gpu_milli()} * std::max(at - lease.started, Duration{}).count();
+  add_gpu_seconds(state, lease.owner, static_cast<std::int64_t>((micros + 999'999'999) / 1'000'000'000), at);
 }
 
 }  // namespace
@@ -171,6 +179,7 @@ void apply(State& state, const Envelope& envelope, const LeaseReported& event) {
   lease.message = event.report.message;
   Capacity& capacity = *state.index.capacity;
   capacity.ended(lease, envelope.at);
+  note_gpu_time(state, lease, event.report.reason, envelope.at);
   if (found != state.jobs.end()) state.index.demand->ended(lease, found->second);
   // Without a device there is nothing to wipe; a refused lease never touched one.
   if (lease.slices.empty() || lease.state == LeaseState::kRefused) lease.scrubbed = true;

@@ -59,7 +59,7 @@ Money Pledges::job_room(JobId id) const {
 
 Money Pledges::room(AccountId account, PartyId party, JobId id) const {
   std::int64_t room = job_room(id).micros;
-  if (is_bounded(account.kind())) {
+  if (is_bounded(state_->ledger, account)) {
     const auto taken = accounts_.find(account);
     const std::int64_t pledged = taken == accounts_.end() ? 0 : taken->second.micros;
     room = std::min(room, available(state_->ledger, account).micros - pledged);
@@ -124,11 +124,14 @@ Money most_for(const State& state, const MeterPlan& plan, Instant from, Duration
   std::int64_t remainder = kChargeUnit - 1;
   for (Instant at = from; at < from + ahead;) {
     const auto price = price_in_force(state, query, at);
-    if (!price) return total;
+    if (!price) {  // Nothing costs anything yet.
+      at = std::min(first_list_after(state.prices, at), from + ahead);
+      continue;
+    }
     const Duration length = std::min(price->until, from + ahead) - at;
     const auto busy =
         static_cast<std::int64_t>(std::min<Int128>(Int128{plan.milli} * length.count(), INT64_MAX));
-    const Charge part = charge(price->rule, plan.milli, length, busy, remainder);
+    const Charge part = charge(price->rule, charged_milli(price->rule, plan), length, busy, remainder);
     total.micros += part.amount.micros;
     remainder = part.remainder;
     at += length;
@@ -156,6 +159,11 @@ MeterPlan meter_plan(const State& state, const Job& job, const LeaseGranted& gra
                  .milli = milli_of(granted.slices),
                  .ahead = state.settings.hold_ahead};
   if (!granted.slices.empty()) plan.model = state.devices.at(granted.slices.front().device).facts.model;
+  for (const Slice& slice : granted.slices) {
+    const std::int64_t whole = std::max<std::int64_t>(state.devices.at(slice.device).facts.vram.count, 1);
+    plan.memory_bytes += slice.vram;
+    plan.memory_milli += std::min<std::int64_t>((slice.vram * 1000 + whole - 1) / whole, 1000);
+  }
   if (const Node* node = state.node(granted.node)) plan.region = node->site;
   return plan;
 }

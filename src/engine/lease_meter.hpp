@@ -71,6 +71,8 @@ Money draw_admission_hold(State&, JobId job, Money amount);
 
 // The price of a job before it starts, over every device it could land on.
 [[nodiscard]] wire::JobPrice job_price(const State&, PartyId owner, const Ask&, Admission, Instant at);
+// Taxes come on top, on the invoice: named beside every price that is told before.
+void add_tax(const State&, PartyId party, Instant at, wire::JobPrice&);
 // The same by when it starts, for a job with a time limit.
 class StartPrices {
  public:

@@ -58,6 +58,12 @@ bool is_bounded(AccountKind kind) {
   return kind == AccountKind::kCredit || kind == AccountKind::kPayable || kind == AccountKind::kEscrow;
 }
 
+bool is_bounded(const Ledger& ledger, AccountId id) {
+  if (is_bounded(id.kind())) return true;
+  const Account* account = find_account(ledger, id);
+  return account != nullptr && account->bounded;
+}
+
 const Account* find_account(const Ledger& ledger, AccountId id) {
   return ledger.accounts.find(id.value);
 }
@@ -81,7 +87,7 @@ LedgerFault fault_of(const Ledger& ledger, std::span<const Leg> legs, Money free
     if (!is_last_of_its_account(legs, i)) continue;
     const Int128 after = balance_after(ledger, legs, i);
     if (after > kMost || after < -kMost) return LedgerFault::kTooLarge;
-    if (!is_bounded(legs[i].account.kind()) || after >= balance(ledger, legs[i].account).micros) continue;
+    if (!is_bounded(ledger, legs[i].account) || after >= balance(ledger, legs[i].account).micros) continue;
     const Account* account = find_account(ledger, legs[i].account);
     const Int128 spare = account == nullptr ? 0 : Int128{account->overdraft.micros} - account->held.micros;
     if (after + spare + (i == 0 ? freed.micros : 0) < 0) return LedgerFault::kOverdrawn;

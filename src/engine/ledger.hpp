@@ -72,9 +72,10 @@ struct Account {
   AccountId id{};
   Money balance{};
   Money held{};       // Of orders, bonds, meters and holds.
-  Money overdraft{};  // How far below zero it may go; none unless somebody allowed it.
+  Money overdraft{};     // How far below zero it may go; none unless somebody allowed it.
+  bool bounded = false;  // Overdraft is forbidden to it, though not to others of its kind.
 };
-BOOST_DESCRIBE_STRUCT(Account, (), (id, balance, held, overdraft))
+BOOST_DESCRIBE_STRUCT(Account, (), (id, balance, held, overdraft, bounded))
 
 struct Leg {
   AccountId account{};
@@ -113,7 +114,8 @@ struct Ledger {
 
 enum class LedgerFault : std::uint8_t { kNone, kUnbalanced, kMixedCurrencies, kOverdrawn, kTooLarge };
 
-[[nodiscard]] bool is_bounded(AccountKind);  // Whether overdraft is forbidden to it.
+[[nodiscard]] bool is_bounded(AccountKind);  // Whether overdraft is forbidden to all of the kind,
+[[nodiscard]] bool is_bounded(const Ledger&, AccountId);  // or to this one.
 [[nodiscard]] const Account* find_account(const Ledger&, AccountId);
 [[nodiscard]] Money balance(const Ledger&, AccountId);
 [[nodiscard]] Money available(const Ledger&, AccountId);  // What could be spent or held now.
@@ -155,14 +157,17 @@ BOOST_DESCRIBE_STRUCT(Posted, (), (id, memo, reference, reverses, legs))
 struct SetOverdraft {
   PartyId party{};
   Money overdraft{};
+  AccountKind kind = AccountKind::kCredit;
+  bool bounded = true;  // False: it may go as far as it likes, where its kind may.
 };
 struct OverdraftSet {
   PartyId party{};
   AccountId account{};
   Money before{};
   Money after{};
+  bool bounded = true;
 };
-BOOST_DESCRIBE_STRUCT(OverdraftSet, (), (party, account, before, after))
+BOOST_DESCRIBE_STRUCT(OverdraftSet, (), (party, account, before, after, bounded))
 
 struct PlaceHold {
   PartyId party{};

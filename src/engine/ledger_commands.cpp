@@ -48,6 +48,11 @@ Decision posted(const State& state, Posted event) {
   return Events{std::move(event)};
 }
 
+Money overdraft_of(const State& state, AccountId id) {
+  const Account* account = find_account(state.ledger, id);
+  return account == nullptr ? Money{} : account->overdraft;
+}
+
 // Only the operator touches accounts; an administrator may look.
 std::optional<Refusal> account_problem(const State& state, const Actor& actor, PartyId party) {
   return check_access(state, actor, Action::kManagePlatform, party);
@@ -120,12 +125,13 @@ void apply(State& state, const Envelope& envelope, const Posted& event) {
 Decision decide(const State& state, const Envelope&, const Actor& actor, const SetOverdraft& command) {
   if (auto refusal = account_problem(state, actor, command.party)) return refuse(*refusal);
   constexpr Money kMost = units(1'000'000'000);
-  const AccountId id = AccountId::make(command.party, AccountKind::kCredit, currency_of(state));
+  const AccountId id = AccountId::make(command.party, command.kind, currency_of(state));
   if (command.overdraft < Money{} || command.overdraft > kMost)
     return refuse(invalid("overdraft", "an overdraft is from zero to a thousand million", "give less"));
+  if (!command.bounded) return Events{OverdraftSet{command.party, id, overdraft_of(state, id), {}, false}};
   const Account* account = find_account(state.ledger, id);
   const Money before = account == nullptr ? Money{} : account->overdraft;
-  const Money free = available(state.ledger, id);
+  const Money free = account == nullptr ? Money{} : available(state.ledger, id);
   if (free.micros - before.micros + command.overdraft.micros < 0) {
     return refuse(Refusal{.reason = Reason::kBudget,
                           .rule = "overdraft",
@@ -135,12 +141,14 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const S
                           .used = before.micros - free.micros,
                           .asked = command.overdraft.micros});
   }
-  return Events{OverdraftSet{command.party, id, before, command.overdraft}};
+  return Events{OverdraftSet{command.party, id, before, command.overdraft, true}};
 }
 
 void apply(State& state, const Envelope&, const OverdraftSet& event) {
   hold(state.ledger, event.account, {});
-  state.ledger.accounts.find(event.account.value)->overdraft = event.after;
+  Account& account = *state.ledger.accounts.find(event.account.value);
+  account.overdraft = event.after;
+  account.bounded = event.bounded && !is_bounded(event.account.kind());
   state.index.capacity->changed();
 }
 

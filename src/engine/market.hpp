@@ -15,6 +15,7 @@
 #include "base/id_table.hpp"
 #include "engine/contract.hpp"
 #include "engine/ledger.hpp"
+#include "engine/quote.hpp"
 #include "policy/matching.hpp"
 #include "wire/isolation.hpp"
 #include "wire/workload.hpp"
@@ -84,6 +85,14 @@ struct Certified {
 };
 BOOST_DESCRIBE_STRUCT(Certified, (), (device, node, owner, model, region, accepted))
 
+// What a price did in an hour or a day, for those who were not there.
+struct Candle {
+  Instant start{};
+  std::int64_t open = 0, high = 0, low = 0, close = 0;
+  std::int64_t volume = 0;  // Thousandths times slots.
+};
+BOOST_DESCRIBE_STRUCT(Candle, (), (start, open, high, low, close, volume))
+
 struct MarketRules {
   std::uint32_t fee_bps = 200;       // Of what a seller earns; hundredths of a percent.
   std::uint32_t bond_bps = 1000;     // Of what an ask would bring.
@@ -91,17 +100,27 @@ struct MarketRules {
   std::uint32_t collar_percent = 0;  // How far a price may be from the last one; zero: as far as it likes.
   Duration dispute = std::chrono::hours(24);
   Duration horizon = std::chrono::hours(24 * 90);
+  Duration quote_for = std::chrono::minutes(1);  // How long a quote is kept; zero: none is.
+  Duration notice = std::chrono::minutes(15);    // Before a seller takes back what he sold.
+  bool named = false;                            // Both sides of a contract learn who the other is.
 };
-BOOST_DESCRIBE_STRUCT(MarketRules, (), (fee_bps, bond_bps, penalty_bps, collar_percent, dispute, horizon))
+BOOST_DESCRIBE_STRUCT(
+    MarketRules,
+    (),
+    (fee_bps, bond_bps, penalty_bps, collar_percent, dispute, horizon, quote_for, notice, named))
 
 struct BookState {
   std::uint64_t id = 0;
   Instrument instrument{};
   std::int64_t last = 0, day_open = 0, day_high = 0, day_low = 0;  // Prices; zero: nothing traded.
   std::int64_t day = 0;
-  std::int64_t day_volume = 0;  // Thousandths times slots.
+  std::int64_t day_volume = 0;   // Thousandths times slots.
+  std::vector<Candle> hours{};  // With trades, oldest first; the last may still run.
+  std::vector<Candle> days{};
 };
-BOOST_DESCRIBE_STRUCT(BookState, (), (id, instrument, last, day_open, day_high, day_low, day, day_volume))
+BOOST_DESCRIBE_STRUCT(BookState,
+                      (),
+                      (id, instrument, last, day_open, day_high, day_low, day, day_volume, hours, days))
 
 struct Trade {  // For market data: nobody's name is in it.
   std::uint64_t book = 0;
@@ -127,6 +146,8 @@ struct Market {
   std::map<DeviceId, Certified> certified{};
   IdTable<Contract> contracts{};
   std::map<PartyId, Reliability> reliability{};
+  std::uint64_t next_quote = 1;
+  std::map<QuoteId, Quote> quotes{};
   std::vector<Trade> trades{};  // The last thousand, as a ring.
   std::uint64_t trade_count = 0;
   // Rebuilt:
@@ -238,8 +259,15 @@ BOOST_DESCRIBE_STRUCT(
     (),
     (contract, party, seller, buy, sell, price, first_slot, slots, quantity, value, released, bond))
 
-enum class CloseReason : std::uint8_t { kCancelled, kExpired, kNotFilled, kSelfTrade };
-BOOST_DESCRIBE_ENUM(CloseReason, kCancelled, kExpired, kNotFilled, kSelfTrade)
+enum class CloseReason : std::uint8_t {
+  kCancelled,
+  kExpired,
+  kNotFilled,
+  kSelfTrade,
+  kQuoteOver,  // The bid of a quote that nobody took up, or an ask taken back meanwhile.
+  kTakenBack,  // Nobody bought it, and its owner's own work runs there.
+};
+BOOST_DESCRIBE_ENUM(CloseReason, kCancelled, kExpired, kNotFilled, kSelfTrade, kQuoteOver, kTakenBack)
 
 struct CancelOrder {
   std::uint64_t order = 0;

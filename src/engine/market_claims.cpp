@@ -333,6 +333,51 @@ void append_claim_end(const State& state, ContractId contract, Events& events) {
   events.emplace_back(BookingCancelled{claim->id, claim->owner});
 }
 
+void append_claim_cut(const State& state, ContractId contract, Instant end, Events& events) {
+  const Booking* claim = claim_of(state, contract);
+  if (claim == nullptr) return;
+  std::vector<BookedWindow> windows;
+  for (BookedWindow window : claim->windows) {
+    if (window.from >= end) continue;
+    window.to = std::min(window.to, end);
+    windows.push_back(std::move(window));
+  }
+  events.emplace_back(
+      WindowsChanged{claim->id, std::move(windows), "taken back by its seller, with notice", claim->owner});
+}
+
+bool is_own_unsold(
+    const State& state, const Job& job, DeviceId device, const CalendarClaim& offer, Instant at) {
+  if (offer.from > at || offer.to <= at) return false;
+  const auto pieces = state.market.pieces_of.find(device);
+  if (pieces == state.market.pieces_of.end()) return false;
+  const PartyId tenant = tenant_of(state, job.owner);
+  return std::all_of(pieces->second.begin(), pieces->second.end(), [&](PieceId id) {
+    const Piece* piece = state.market.pieces.find(id.value);
+    const bool now = piece != nullptr && start_of(piece->first_slot) < offer.to &&
+                     start_of(piece->first_slot + piece->slots) > offer.from;
+    return !now || tenant_of(state, piece->owner) == tenant;
+  });
+}
+
+void append_taken_back(
+    const State& state, Instant at, const Job& job, const std::vector<Slice>& slices, Events& events) {
+  if (job.ask.preemptible) return;  // It leaves when somebody buys.
+  for (const Slice& slice : slices) {
+    const auto pieces = state.market.pieces_of.find(slice.device);
+    if (pieces == state.market.pieces_of.end()) continue;
+    for (const PieceId id : pieces->second) {
+      const Piece* piece = state.market.pieces.find(id.value);
+      if (piece == nullptr) continue;
+      state.market.books.each_at(piece->book, slot_of(at), Side::kSell, [&](const MarketOrder& ask) {
+        if (ask.piece == id.value)
+          events.emplace_back(OrderClosed{ask.id, ask.party, CloseReason::kTakenBack, ask.book});
+        return true;
+      });
+    }
+  }
+}
+
 std::optional<Refusal> append_claim_again(const State& state,
                                           Instant at,
                                           const Contract& contract,

@@ -34,6 +34,12 @@ void listing_changed(State&, PieceId);
 void append_claims(const State&, Instant at, Events&);
 // The claim of a contract that is not delivered any more, and the work in it, ends.
 void append_claim_end(const State&, ContractId, Events&);
+// The claim of a contract that ends earlier than it was agreed.
+void append_claim_cut(const State&, ContractId, Instant end, Events&);
+// Offers that nobody bought, under work of their owner that starts there: he has the time himself.
+void append_taken_back(const State&, Instant at, const Job&, const std::vector<Slice>&, Events&);
+// Whether an offer on the device is the job's own tenant's, has begun, and was not bought.
+[[nodiscard]] bool is_own_unsold(const State&, const Job&, DeviceId, const CalendarClaim& offer, Instant at);
 // The claim of a contract that is delivered again.
 [[nodiscard]] std::optional<Refusal> append_claim_again(const State&, Instant at, const Contract&, Events&);
 

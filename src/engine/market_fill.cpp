@@ -19,6 +19,9 @@ bool admits(const void* context, const MarketOrder& ask, const MarketOrder& bid)
   const Piece* piece =
       fresh != nullptr && fresh->id.value == ask.piece ? fresh : state.market.pieces.find(ask.piece);
   if (piece == nullptr || !may_meet(state, *piece, ask, bid)) return false;
+  // What fails after it was offered is not sold while it is out of service.
+  const Device* device = state.device(device_under(state, *piece));
+  if (device != nullptr && !is_in_service(device->state)) return false;
   const auto& [parties, kinds] = piece->audience;
   const bool known = parties.empty() || std::any_of(parties.begin(), parties.end(), [&](PartyId party) {
                        return is_at_or_below(state, bid.party, party);
@@ -43,15 +46,6 @@ Running& running(std::vector<Running>& all, const MarketOrder& order) {
   return all.emplace_back(Running{order.id, order.open_area(), order.held});
 }
 
-// What of a slot has passed already is not paid.
-Money value_of(const policy::Fill& fill, Instant at) {
-  const std::int64_t whole = fill.price * fill.quantity * fill.slots;
-  const Duration gone = at - start_of(fill.first_slot);
-  if (gone <= Duration{}) return {whole};
-  const Int128 passed = Int128{fill.price} * fill.quantity * gone.count() / kSlot.count();
-  return {whole - static_cast<std::int64_t>(passed)};
-}
-
 // An ask's price on its way from where it began to its floor, which it reaches as its window begins.
 std::int64_t price_at(const MarketOrder& ask, Instant at) {
   const Duration all = start_of(ask.first_slot) - ask.decays_from;
@@ -65,7 +59,8 @@ void append_decay(const State& state, Instant at, Events& events) {
   const Admitting context{state, nullptr};
   for (const std::uint64_t id : state.market.decaying) {
     const MarketOrder* resting = state.market.books.order(id);
-    if (events.size() > kDueMost || resting == nullptr) return;
+    if (events.size() > kDueMost) return;
+    if (resting == nullptr) continue;
     MarketOrder ask = *resting;
     const std::int64_t price = price_at(ask, at);
     if (price >= ask.price) continue;
@@ -84,6 +79,14 @@ void append_decay(const State& state, Instant at, Events& events) {
 }
 
 }  // namespace
+
+Money value_of(const policy::Fill& fill, Instant at) {
+  const std::int64_t whole = fill.price * fill.quantity * fill.slots;
+  const Duration gone = at - start_of(fill.first_slot);
+  if (gone <= Duration{}) return {whole};
+  const Int128 passed = Int128{fill.price} * fill.quantity * gone.count() / kSlot.count();
+  return {whole - static_cast<std::int64_t>(passed)};
+}
 
 policy::Admission admission_of(const Admitting& context) {
   return {&admits, &context};
@@ -164,6 +167,7 @@ void forget_past(Market& market, Instant at) {
     any = true;
   }
   if (any) market.books.drop_empty_lanes();
+  forget_contracts_due(market, at);
   while (!market.pieces_due.empty() && market.pieces_due.begin()->first <= now) {
     for (const PieceId id : market.pieces_due.begin()->second) {
       const Piece* piece = market.pieces.find(id.value);
@@ -178,11 +182,12 @@ void forget_past(Market& market, Instant at) {
 
 void append_market_due(const State& state, Instant at, Events& events) {
   const std::size_t most = events.size() + kDueMost;
+  append_quotes_over(state, at, events);
   for (const auto& [slot, due] : state.market.orders_due) {
     if (slot > slot_of(at)) break;
     for (const std::uint64_t id : due.ids) {
       const MarketOrder* order = state.market.books.order(id);
-      if (order == nullptr) continue;
+      if (order == nullptr || order->quoted) continue;
       if (events.size() >= most) return;
       events.emplace_back(OrderClosed{id, order->party, CloseReason::kExpired, order->book});
     }

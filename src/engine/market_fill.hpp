@@ -11,6 +11,17 @@ struct Admitting {
   const Piece* fresh = nullptr;  // A piece that is not in the state yet.
 };
 [[nodiscard]] policy::Admission admission_of(const Admitting&);
+// The book of an order's instrument; zero: nothing like it was ever traded. Its first slot is known.
+[[nodiscard]] std::uint64_t book_for(const State&, const PlaceOrder&);
+[[nodiscard]] Instrument canonical(Instrument);  // With the model as the catalogue names it.
+// Says no where a node of the tree forbids to buy or to sell.
+[[nodiscard]] std::optional<Refusal> trade_problem(const State&, PartyId party, Side side);
+// Nothing could be had at once: says what could, so that the next try can fit.
+[[nodiscard]] Refusal nothing_left(const State&, const MarketOrder& order);
+// What the buyer pays for a fill made then; of a slot that has begun, only the rest.
+[[nodiscard]] Money value_of(const policy::Fill&, Instant at);
+// Counts what an ask offers of its piece, or no longer does.
+void promise(Market&, const MarketOrder& order, int sign);
 // Decides an order in a known book; an ask sells from the piece. Appends its events, or says why not.
 [[nodiscard]] std::optional<Refusal> append_order(
     const State&, const PlaceOrder&, const Piece*, Instant at, Events&);
@@ -21,7 +32,13 @@ Money append_fills(
     const State&, const MarketOrder& taker, const policy::Match&, Instant at, Events&, std::uint64_t next);
 
 void append_market_due(const State&, Instant at, Events&);
+// Quotes that nobody took up in time.
+[[nodiscard]] bool quotes_due(const State&, Instant at);
+void append_quotes_over(const State&, Instant at, Events&);
 void append_contracts_due(const State&, Instant at, Events&);
+void forget_contracts_due(Market&, Instant at);
+// Time stops counting for a contract whose device takes no work any more, and goes on when it does again.
+void append_delivery(const State&, Instant at, Events&);
 // Time stops counting for what a lost node had sold, and goes on when it is back.
 void append_interruptions(const State&, NodeId node, Instant at, Events&);
 void append_resumptions(const State&, NodeId node, Instant at, Events&);
@@ -29,7 +46,7 @@ void append_resumptions(const State&, NodeId node, Instant at, Events&);
 void append_substitution(const State&, Instant at, Events&);
 // Indexes of an order, a piece or a contract, as apply() and a snapshot's reader make them.
 void note_due(Market&, const MarketOrder&);
-void note_due(Market&, const Contract&);
+void note_due(Market&, Contract&);
 void note_piece(Market&, const Piece&);
 void forget_past(Market&, Instant at);  // Lists and pieces of windows that are over.
 

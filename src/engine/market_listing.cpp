@@ -115,7 +115,7 @@ Decision decide(const State& state,
     const auto place = place_offer(state, envelope.at, offer);
     if (!place) return refuse(place.error());
     piece.start = place->start;
-    const Certified& device = state.market.certified.at(command.device);
+    const Certified device = *certified_as(state, command.device);
     piece.node = device.node;
     instrument.model = device.model;
     instrument.region = device.region;

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "base/text.hpp"
+#include "engine/billing.hpp"
 #include "engine/decide.hpp"
 #include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
@@ -20,6 +21,8 @@ namespace {
 constexpr std::uint32_t kQuantityMost = 10'000'000;
 constexpr std::int64_t kPriceMost = 1'000'000'000;
 constexpr std::size_t kTradesKept = 1000;
+constexpr std::size_t kHoursKept = 24 * 8;
+constexpr std::size_t kDaysKept = 400;
 
 std::string hourly(std::int64_t price) {
   std::string out;
@@ -52,22 +55,6 @@ std::optional<Refusal> shape_problem(const State& state, const PlaceOrder& c, In
     return invalid("expires", "an order good till a date needs a date to come", "give a later time");
   if (c.floor < 0 || c.floor > c.price)
     return invalid("floor", "a floor is not above the price", "give a lower floor");
-  return std::nullopt;
-}
-
-// Says no where a node of the tree forbids it.
-std::optional<Refusal> tree_problem(const State& state, PartyId party, Side side) {
-  for (const Party* at = state.party(party); at != nullptr; at = state.party(at->parent)) {
-    const auto& flag = side == Side::kBuy ? at->quota.may_buy : at->quota.may_sell;
-    if (flag.value_or(true)) continue;
-    const std::string where = path_of(state, at->id);
-    return Refusal{.reason = Reason::kPolicy,
-                   .rule = side == Side::kBuy ? "may_buy" : "may_sell",
-                   .where = where,
-                   .message = where + " does not let anybody below it " +
-                              (side == Side::kBuy ? "buy" : "sell") + " on the exchange",
-                   .fix = "ask its administrator"};
-  }
   return std::nullopt;
 }
 
@@ -126,7 +113,67 @@ MarketOrder order_of(const State& state, const PlaceOrder& c, const Piece* piece
           .decays_from = c.floor > 0 ? at : Instant{}};
 }
 
-// Nothing could be had at once: says what could, so that the next try can fit.
+// What is kept of the order for a quote does not come back when that is over.
+void withdraw_quoted(Market& market, std::uint64_t order) {
+  for (auto& [id, quote] : market.quotes)
+    for (QuotedAsk& one : quote.asks)
+      if (one.of == order) one.withdrawn = true;
+}
+
+// Adds a trade to the hour or the day that it is in.
+void add_candle(std::vector<Candle>& candles, Duration length, std::size_t kept, const Trade& trade) {
+  const Instant start(trade.at.time_since_epoch() / length * length);
+  if (candles.empty() || candles.back().start != start) {
+    if (candles.size() == kept) candles.erase(candles.begin());
+    candles.push_back({start, trade.price, trade.price, trade.price, trade.price, 0});
+  }
+  Candle& candle = candles.back();
+  candle.high = std::max(candle.high, trade.price);
+  candle.low = std::min(candle.low, trade.price);
+  candle.close = trade.price;
+  candle.volume += std::int64_t{trade.quantity} * trade.slots;
+}
+
+void note_trade(Market& market, const OrderFilled& event, std::uint64_t number, Instant at) {
+  BookState& book = market.instruments[number - 1];
+  const std::int64_t day = slot_of(at) / 96;
+  if (book.day != day) {
+    book.day = day;
+    book.day_open = book.day_high = book.day_low = event.price;
+    book.day_volume = 0;
+  }
+  book.last = event.price;
+  book.day_high = std::max(book.day_high, event.price);
+  book.day_low = std::min(book.day_low, event.price);
+  book.day_volume += std::int64_t{event.quantity} * event.slots;
+  const Trade trade{number, at, event.price, event.first_slot, event.slots, event.quantity};
+  add_candle(book.hours, std::chrono::hours(1), kHoursKept, trade);
+  add_candle(book.days, std::chrono::hours(24), kDaysKept, trade);
+  if (market.trades.size() < kTradesKept) {
+    market.trades.push_back(trade);
+  } else {
+    market.trades[market.trade_count % kTradesKept] = trade;
+  }
+  ++market.trade_count;
+}
+
+}  // namespace
+
+std::optional<Refusal> trade_problem(const State& state, PartyId party, Side side) {
+  for (const Party* at = state.party(party); at != nullptr; at = state.party(at->parent)) {
+    const auto& flag = side == Side::kBuy ? at->quota.may_buy : at->quota.may_sell;
+    if (flag.value_or(true)) continue;
+    const std::string where = path_of(state, at->id);
+    return Refusal{.reason = Reason::kPolicy,
+                   .rule = side == Side::kBuy ? "may_buy" : "may_sell",
+                   .where = where,
+                   .message = where + " does not let anybody below it " +
+                              (side == Side::kBuy ? "buy" : "sell") + " on the exchange",
+                   .fix = "ask its administrator"};
+  }
+  return std::nullopt;
+}
+
 Refusal nothing_left(const State& state, const MarketOrder& order) {
   std::uint64_t left = 0;
   std::int64_t best = 0;
@@ -164,29 +211,6 @@ void promise(Market& market, const MarketOrder& order, int sign) {
     promised += sign > 0 ? order.open_at(slot) : 0U - order.open_at(slot);
   }
 }
-
-void note_trade(Market& market, const OrderFilled& event, std::uint64_t number, Instant at) {
-  BookState& book = market.instruments[number - 1];
-  const std::int64_t day = slot_of(at) / 96;
-  if (book.day != day) {
-    book.day = day;
-    book.day_open = book.day_high = book.day_low = event.price;
-    book.day_volume = 0;
-  }
-  book.last = event.price;
-  book.day_high = std::max(book.day_high, event.price);
-  book.day_low = std::min(book.day_low, event.price);
-  book.day_volume += std::int64_t{event.quantity} * event.slots;
-  const Trade trade{number, at, event.price, event.first_slot, event.slots, event.quantity};
-  if (market.trades.size() < kTradesKept) {
-    market.trades.push_back(trade);
-  } else {
-    market.trades[market.trade_count % kTradesKept] = trade;
-  }
-  ++market.trade_count;
-}
-
-}  // namespace
 
 std::uint32_t Piece::free(std::int64_t first, std::uint32_t count) const {
   if (first < first_slot || first + count > first_slot + slots) return 0;
@@ -227,13 +251,14 @@ Decision decide(const State& state, const Envelope& envelope, const Actor& actor
     return events;
   }
   PlaceOrder in_book = command;
-  const auto found = market.by_instrument.find(command.instrument);
-  in_book.book = found == market.by_instrument.end() ? market.instruments.size() + 1 : found->second;
-  if (found == market.by_instrument.end()) {
-    const std::string& model = command.instrument.model;
-    if (model.empty() || model.size() > 63)
-      return refuse(invalid("model", "an order names a model", "give for example H100"));
-    events.emplace_back(BookOpened{in_book.book, command.instrument});
+  const std::string& model = command.instrument.model;
+  if (model.empty() || model.size() > 63)
+    return refuse(invalid("model", "an order names a model", "give for example H100"));
+  in_book.book = book_for(state, command);
+  if (in_book.book == 0) {
+    in_book.book = market.instruments.size() + 1;
+    in_book.instrument = canonical(command.instrument);
+    events.emplace_back(BookOpened{in_book.book, in_book.instrument});
   }
   if (auto r = append_order(state, in_book, piece, envelope.at, events)) return refuse(*r);
   append_claims(state, envelope.at, events);
@@ -251,7 +276,7 @@ std::optional<Refusal> append_order(
   if (!buys) {
     if (auto r = piece_problem(piece, command)) return r;
   }
-  if (auto r = tree_problem(state, command.party, command.side)) return r;
+  if (auto r = trade_problem(state, command.party, command.side)) return r;
   if (buys) {
     const std::string& region = traded_by(state, command).region;
     if (auto r = region_problem(state, command.party, command.workload, region)) return r;
@@ -314,10 +339,10 @@ void apply(State& state, const Envelope& envelope, const OrderFilled& event) {
   post(state.ledger, legs);
   reserve_spend(state, event.party, {-event.released.micros});
   add_spent(state, event.party, event.value, envelope.at);
-  CostLine& line = cost_line(state, event.party, {}, envelope.at);
+  CostLine& line = cost_line(state, {.party = event.party, .payer = bid->payer, .at = envelope.at});
   line.amount.micros += event.value.micros;
   line.allocated += std::int64_t{event.quantity} * event.slots * (kSlot / std::chrono::milliseconds(1));
-  const Contract& contract =
+  Contract& contract =
       market.contracts.insert(event.contract.value,
                               Contract{.id = event.contract,
                                        .book = bid->book,
@@ -353,6 +378,11 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
   if (order == nullptr) return refuse(not_found());
   const Action action = order->side == Side::kBuy ? Action::kSubmitJob : Action::kManageCapacity;
   if (!may(state, actor, action, order->party)) return refuse(not_found());
+  if (order->quoted)
+    return refuse(Refusal{.reason = Reason::kConflict,
+                          .rule = "quote",
+                          .message = id_text("ord_", order->id) + " is kept for a quote",
+                          .fix = "wait until that is over, a minute or so"});
   return Events{OrderClosed{order->id, order->party, CloseReason::kCancelled, order->book}};
 }
 
@@ -366,6 +396,7 @@ void apply(State& state, const Envelope&, const OrderClosed& event) {
     promise(state.market, *order, -1);
     listing_changed(state, {order->piece});
     if (order->floor > 0) state.market.decaying.erase(order->id);
+    if (event.reason == CloseReason::kCancelled) withdraw_quoted(state.market, event.order);
   }
   state.market.books.remove(event.order);
 }

@@ -41,8 +41,8 @@ void check_books(const State& state) {
       held[account(contract.seller_pays, AccountKind::kCredit)] +=
           contract.bond.micros - contract.penalty.micros;
     escrow += contract.value.micros - contract.earned.micros - contract.refunded.micros;
-    payable[account(contract.seller_pays, AccountKind::kPayable)] +=
-        contract.earned.micros - contract.fee.micros;
+    for (const Payout& one : contract.unpaid)
+      payable[account(contract.seller_pays, AccountKind::kPayable)] += one.amount.micros;
     if (over) CHECK(contract.value.micros == contract.earned.micros + contract.refunded.micros);
   }
   Int128 sum = 0;

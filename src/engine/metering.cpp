@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/billing.hpp"
 #include "engine/decide.hpp"
 #include "engine/lease_meter.hpp"
 #include "engine/spend.hpp"
@@ -15,6 +16,7 @@ constexpr std::int64_t kMillion = 1'000'000;
 
 struct Priced {
   Money amount{};
+  Money by_allocation{};  // Of the amount.
   std::int64_t remainder = 0;
   std::string rule{};
   std::map<std::string, std::int64_t> unit_remainders{};
@@ -46,13 +48,17 @@ Priced price_interval(const State& state,
   PriceRule last;
   for (Instant at = from; at < to;) {
     const auto price = price_in_force(state, query, at);
-    if (!price) break;
+    if (!price) {  // Nothing costs anything yet.
+      at = std::min(first_list_after(state.prices, at), to);
+      continue;
+    }
     const Instant end = std::min(price->until, to);
     const auto used_by_end =
         static_cast<std::int64_t>(Int128{used} * (end - from).count() / (to - from).count());
-    const Charge part =
-        charge(price->rule, meter.plan.milli, end - at, used_by_end - used_before, priced.remainder);
+    const std::int64_t milli = charged_milli(price->rule, meter.plan);
+    const Charge part = charge(price->rule, milli, end - at, used_by_end - used_before, priced.remainder);
     priced.amount.micros += part.amount.micros;
+    priced.by_allocation.micros += charge(price->rule, milli, end - at, 0, 0).amount.micros;
     priced.remainder = part.remainder;
     used_before = used_by_end;
     last = price->rule;
@@ -63,17 +69,24 @@ Priced price_interval(const State& state,
   return priced;
 }
 
-}  // namespace
-
-CostLine& cost_line(State& state, const CostKey& key) {
-  CostLine& line = state.costs[key];
-  line.key = key;
-  return line;
+// The most that an interval used of its slice, of compute or of memory; too short ones tell nothing.
+std::uint32_t used_milli(const MeterPlan& plan, const Charged& event) {
+  const std::int64_t seconds = std::chrono::floor<std::chrono::seconds>(event.to - event.from).count();
+  if (seconds < 1 || event.allocated <= 0) return 0;
+  const Int128 busy = Int128{event.used} * 1000 / event.allocated;
+  const Int128 memory =
+      plan.memory_bytes <= 0 ? Int128{0}
+                             : Int128{event.vram_byte_seconds} * 1000 / (Int128{plan.memory_bytes} * seconds);
+  return static_cast<std::uint32_t>(std::min<Int128>(std::max(busy, memory), 1000));
 }
 
-CostLine& cost_line(State& state, PartyId party, JobId job, Instant at) {
-  return cost_line(state,
-                   CostKey{.day = std::chrono::floor<std::chrono::days>(at), .party = party, .job = job});
+}  // namespace
+
+std::int64_t charged_milli(const PriceRule& rule, const MeterPlan& plan) {
+  const bool known = plan.memory_milli > 0;  // Meters of before did not keep it.
+  if (rule.dimension == wire::ChargeDimension::kCompute || !known) return plan.milli;
+  return rule.dimension == wire::ChargeDimension::kMemory ? plan.memory_milli
+                                                          : std::max(plan.milli, plan.memory_milli);
 }
 
 Charge charge(const PriceRule& rule,
@@ -167,7 +180,8 @@ void append_charge(
                               .remainder = covered ? priced.remainder : 0,
                               .unit_remainders = priced.unit_remainders,
                               .held = held,
-                              .exhausted = !covered || short_of});
+                              .exhausted = !covered || short_of,
+                              .by_allocation = std::min(priced.by_allocation, priced.amount)});
   append_budget_alerts(state, meter.plan.party, priced.amount, now, events);
 }
 
@@ -198,8 +212,11 @@ void apply(State& state, const Envelope& envelope, const Charged& event) {
   meter.held = event.held;
   meter.charged.micros += event.amount.micros;
   meter.exhausted = event.exhausted;
-  CostLine& line = cost_line(state, event.party, event.job, event.from);
+  CostLine& line = cost_line(
+      state, {.party = event.party, .payer = meter.payer, .job = event.job, .at = event.from});
   line.model = meter.plan.model;
+  line.by_allocation.micros += event.by_allocation.micros;
+  line.peak_milli = std::max(line.peak_milli, used_milli(meter.plan, event));
   line.workload = meter.plan.workload;
   line.amount.micros += event.amount.micros;
   line.allocated += event.allocated / 1000;
@@ -239,7 +256,8 @@ void apply(State& state, const Envelope& envelope, const MeterClosed& event) {
         Leg{account, event.credited}};
     post(state.ledger, legs);
     add_spent(state, event.party, {-event.credited.micros}, envelope.at);
-    CostLine& line = cost_line(state, event.party, meter.plan.job, envelope.at);
+    CostLine& line = cost_line(
+        state, {.party = event.party, .payer = meter.payer, .job = meter.plan.job, .at = envelope.at});
     line.credited.micros += event.credited.micros;
     line.model = meter.plan.model;
     line.workload = meter.plan.workload;

@@ -48,11 +48,25 @@ struct MeterPlan {  // What a lease will be charged by.
   bool on_demand = false;
   std::int64_t milli = 0;
   Duration ahead = std::chrono::hours(1);  // How much of the future is set aside at any time.
+  std::int64_t memory_milli = 0;           // Thousandths of the devices' memory, rounded up.
+  std::int64_t memory_bytes = 0;
 };
-BOOST_DESCRIBE_STRUCT(
-    MeterPlan,
-    (),
-    (lease, job, party, model, shape, region, isolation, workload, priority, on_demand, milli, ahead))
+BOOST_DESCRIBE_STRUCT(MeterPlan,
+                      (),
+                      (lease,
+                       job,
+                       party,
+                       model,
+                       shape,
+                       region,
+                       isolation,
+                       workload,
+                       priority,
+                       on_demand,
+                       milli,
+                       ahead,
+                       memory_milli,
+                       memory_bytes))
 
 struct Meter {
   LeaseId lease{};
@@ -84,6 +98,9 @@ BOOST_DESCRIBE_STRUCT(Meter,
                        charged,
                        exhausted,
                        account))
+
+// What of the slice a rule charges for, in thousandths of a device.
+[[nodiscard]] std::int64_t charged_milli(const PriceRule&, const MeterPlan&);
 
 struct OpenMeter {  // These three come from the platform itself.
   MeterPlan plan{};
@@ -119,6 +136,7 @@ struct Charged {
   std::map<std::string, std::int64_t> unit_remainders{};
   Money held{};  // Afterwards.
   bool exhausted = false;
+  Money by_allocation{};  // Of the amount: what a smaller slice would have made less.
 };
 BOOST_DESCRIBE_STRUCT(Charged,
                       (),
@@ -139,7 +157,8 @@ BOOST_DESCRIBE_STRUCT(Charged,
                        remainder,
                        unit_remainders,
                        held,
-                       exhausted))
+                       exhausted,
+                       by_allocation))
 
 struct CloseMeter {
   LeaseId lease{};
@@ -153,16 +172,27 @@ struct MeterClosed {
 };
 BOOST_DESCRIBE_STRUCT(MeterClosed, (), (party, lease, released, credited))
 
-// Costs as reports need them: a day, who, and which job or volume. Neither: bought on the exchange.
+enum class CostSource : std::uint8_t {
+  kUse,  // A job, a volume, or what was bought on the exchange.
+  kFee,  // What the platform keeps of a sale.
+};
+BOOST_DESCRIBE_ENUM(CostSource, kUse, kFee)
+
+// Costs as reports need them: a day, who, and which job or volume. Neither: of the exchange. And who pays,
+// because that may change in the middle of a month.
 struct CostKey {
   Instant day{};
   PartyId party{};
   JobId job{};
   VolumeId volume{};
+  PartyId payer{};
+  CostSource source = CostSource::kUse;
   auto operator<=>(const CostKey&) const = default;
-  [[nodiscard]] bool of_exchange() const { return job == JobId{} && volume == VolumeId{}; }
+  [[nodiscard]] bool of_exchange() const {
+    return job == JobId{} && volume == VolumeId{} && source == CostSource::kUse;
+  }
 };
-BOOST_DESCRIBE_STRUCT(CostKey, (), (day, party, job, volume))
+BOOST_DESCRIBE_STRUCT(CostKey, (), (day, party, job, volume, payer, source))
 
 struct CostLine {
   CostKey key{};
@@ -174,7 +204,12 @@ struct CostLine {
   std::int64_t used = 0;       // Microseconds of a device, which is the same unit.
   std::map<std::string, std::int64_t> units{};
   std::map<std::string, std::string> labels{};  // Of the job.
+  Money by_allocation{};                        // Of the amount.
+  std::uint32_t peak_milli = 0;  // Of the slice: the most that an interval used of its compute or memory.
 };
-BOOST_DESCRIBE_STRUCT(CostLine, (), (key, model, workload, amount, credited, allocated, used, units, labels))
+BOOST_DESCRIBE_STRUCT(
+    CostLine,
+    (),
+    (key, model, workload, amount, credited, allocated, used, units, labels, by_allocation, peak_milli))
 
 }  // namespace tranche::engine

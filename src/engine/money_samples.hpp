@@ -5,6 +5,30 @@
 
 namespace tranche::engine {
 
+inline wire::InvoiceView sample_invoice(Instant at) {
+  return {.id = "ten_000002-2026-10",
+          .party = "acme",
+          .currency = "USD",
+          .time_zone = "Europe/Madrid",
+          .from = at,
+          .to = at + std::chrono::hours(744),
+          .final = true,
+          .lines = {{"Use of H100", units(1), {}, 70'000, 1}},
+          .total = {1'070'000},
+          .rounding = {-3},
+          .due = {70'000},
+          .net = units(1),
+          .taxes = {{"ES", "Canarias", "IGIC", 70'000, TaxTreatment::kStandard, "", units(1), {70'000}}},
+          .tax = {70'000},
+          .paid = units(1),
+          .third_party = {{"Capacity bought", units(2)}},
+          .third_party_total = units(2),
+          .issued = at,
+          .statement_of = "acme",
+          .issuer = {"GPU Cloud SL", "Madrid", "ESB2"},
+          .customer = {"Acme SL", "Madrid", "ESB1"}};
+}
+
 inline Events money_samples() {
   const PartyId ana = PartyId::make(PartyKind::kUser, 5);
   const PartyId acme = PartyId::make(PartyKind::kTenant, 2);
@@ -146,7 +170,23 @@ inline Events money_samples() {
                               .ahead = std::chrono::hours(24),
                               .windows = {{at, at + std::chrono::hours(8)}}},
           RecurringListingRan{{3}, ana, {at, at + std::chrono::hours(8)}, 7, "booked"},
-          RecurringListingRemoved{{3}, ana}};
+          RecurringListingRemoved{{3}, ana},
+          ZoneResolved{"Europe/Madrid", {{Instant{}, 3600}, {at, 7200}}},
+          TaxRateSet{{"ES", "Canarias", "IGIC", 70'000, at}},
+          TaxProfileSet{acme,
+                        {.legal_name = "Acme SL",
+                         .address = "Calle Mayor 1\n28013 Madrid",
+                         .country = "ES",
+                         .region = "Canarias",
+                         .number = "ESB1",
+                         .treatment = TaxTreatment::kReverseCharge,
+                         .rate_ppm = 30'000,
+                         .rate_name = "IGIC",
+                         .valid_from = at}},
+          InvoiceIssued{acme, Invoice{{acme, at}, sample_invoice(at)}, {{credit, {-70'000}}, {clearing, {70'000}}}},
+          QuoteKept{ana, {{4}, ana, 8, {{9, 7, true}}, at, units(2)}, order, {order}},
+          QuoteEnded{{4}, ana, true},
+          ContractReclaimed{{8}, acme, at, units(1), {100'000}, {50'000}}};
 }
 
 }  // namespace tranche::engine

@@ -11,6 +11,12 @@ using wire::detail::read_record;
 using wire::detail::RecordReader;
 using wire::detail::write_record;
 
+struct PartyTaxes {
+  PartyId party{};
+  std::vector<TaxProfile> profiles{};
+};
+BOOST_DESCRIBE_STRUCT(PartyTaxes, (), (party, profiles))
+
 struct MoneyCounters {
   std::uint64_t next_posting = 1, next_hold = 1, next_order = 1, next_piece = 1, next_contract = 1;
   std::uint64_t trade_count = 0;
@@ -20,6 +26,13 @@ struct MoneyCounters {
   std::vector<CreditNote> credit_notes{};
   std::vector<RecurringListing> recurring_listings{};
   std::vector<CapacityCost> capacity_costs{};
+  std::uint64_t next_quote = 1;
+  std::vector<Quote> quotes{};
+  wire::Zones zones{};
+  std::vector<TaxRate> tax_rates{};
+  std::vector<PartyTaxes> tax_profiles{};
+  std::vector<Billing> billing{};
+  std::vector<Invoice> invoices{};
 };
 BOOST_DESCRIBE_STRUCT(MoneyCounters,
                       (),
@@ -33,13 +46,43 @@ BOOST_DESCRIBE_STRUCT(MoneyCounters,
                        next_listing,
                        credit_notes,
                        recurring_listings,
-                       capacity_costs))
+                       capacity_costs,
+                       next_quote,
+                       quotes,
+                       zones,
+                       tax_rates,
+                       tax_profiles,
+                       billing,
+                       invoices))
 
 template <class Map>
 std::vector<typename Map::mapped_type> values_of(const Map& map) {
   std::vector<typename Map::mapped_type> values;
   for (const auto& [key, value] : map) values.push_back(value);
   return values;
+}
+
+std::vector<PartyTaxes> taxes_of(const State& state) {
+  std::vector<PartyTaxes> all;
+  for (const auto& [party, profiles] : state.taxes.profiles) all.push_back({party, profiles});
+  return all;
+}
+
+void read_billing(MoneyCounters& counters, State& state) {
+  state.market.next_quote = counters.next_quote;
+  for (Quote& quote : counters.quotes) state.market.quotes.emplace(quote.id, std::move(quote));
+  state.zones = std::move(counters.zones);
+  state.taxes.rates = std::move(counters.tax_rates);
+  for (const TaxRate& rate : state.taxes.rates) note_tax_change(state.taxes, *rate.valid_from);
+  for (PartyTaxes& one : counters.tax_profiles) {
+    for (const TaxProfile& profile : one.profiles) note_tax_change(state.taxes, *profile.valid_from);
+    state.taxes.profiles.emplace(one.party, std::move(one.profiles));
+  }
+  for (const Billing& one : counters.billing) state.billing.emplace(one.payer, one);
+  for (Invoice& one : counters.invoices) {
+    const InvoiceKey key = one.key;
+    state.invoices.emplace(key, std::move(one));
+  }
 }
 
 template <class T>
@@ -103,7 +146,14 @@ void encode_money(std::string& out, const State& state) {
                              state.next_listing,
                              values_of(state.credit_notes),
                              values_of(state.recurring_listings),
-                             state.capacity_costs});
+                             state.capacity_costs,
+                             market.next_quote,
+                             values_of(market.quotes),
+                             state.zones,
+                             state.taxes.rates,
+                             taxes_of(state),
+                             values_of(state.billing),
+                             values_of(state.invoices)});
   write_table(out, ledger.accounts);
   write_values(out, ledger.holds);
   write_values(out, ledger.postings);
@@ -135,6 +185,7 @@ bool decode_money(RecordReader& reader, State& state) {
   state.market.rules = counters.rules;
   state.next_listing = counters.next_listing;
   state.capacity_costs = std::move(counters.capacity_costs);
+  read_billing(counters, state);
   for (CreditNote& note : counters.credit_notes) {
     const CreditNoteKey key = note.key;
     state.credit_notes.emplace(key, std::move(note));

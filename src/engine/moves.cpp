@@ -3,14 +3,16 @@
 
 #include <utility>
 
+#include "engine/place_rules.hpp"
+
 namespace tranche::engine {
 namespace {
 
 constexpr std::size_t kWaysTried = 4;
 
-bool may_move(const Claimant& claimant, const Job& job) {
+bool may_move(const State& state, const Claimant& claimant, const Job& job) {
   return job.ask.preemptible && job.ask.priority <= claimant.priority && job.leases.size() == 1 &&
-         job.ask.volumes.empty();
+         job.ask.volumes.empty() && !has_place_rules(state, job.owner);
 }
 
 // A trial on the capacity: what it takes and gives back is undone when it goes out of scope.
@@ -67,7 +69,7 @@ std::optional<Victims> cheapest_moves(const State& state,
                                       const Claimant& claimant,
                                       const policy::Shape& shape) {
   if (!capacity.runs_preemptible()) return std::nullopt;
-  const auto movable = [&](const Job& job, const Lease&, std::int64_t) { return may_move(claimant, job); };
+  const auto movable = [&](const Job& job, const Lease&, std::int64_t) { return may_move(state, claimant, job); };
   auto ways = ways_to_make_room(state, now, shape, movable, kMovesMax);
   if (ways.size() > kWaysTried) ways.resize(kWaysTried);
   for (Victims& way : ways) {

@@ -2,6 +2,7 @@
 #include "engine/offer.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "engine/access.hpp"
 #include "engine/market_claims.hpp"
@@ -35,17 +36,45 @@ std::int64_t offered(const State& state, const Offer& offer) {
   return by_slot.empty() ? 0 : *std::max_element(by_slot.begin(), by_slot.end());
 }
 
+// Everybody is below the platform, and its devices are not theirs.
+bool may_offer(const State& state, PartyId seller, const Certified& device) {
+  return is_at_or_below(state, seller, device.owner) &&
+         tenant_of(state, seller) == tenant_of(state, device.owner);
+}
+
 }  // namespace
 
+std::optional<Certified> certified_as(const State& state, DeviceId id) {
+  const Device* device = state.device(id);
+  const auto said = state.market.certified.find(id);
+  if (device == nullptr)
+    return said == state.market.certified.end() ? std::nullopt : std::optional(said->second);
+  const Node& node = state.nodes.at(device->node);
+  const bool passed = device->record.tested && is_in_service(device->state);
+  if (said != state.market.certified.end()) {
+    Certified known = said->second;
+    known.node = node.id;
+    known.accepted = known.accepted && passed;
+    return known;
+  }
+  if (node.simulated) return std::nullopt;
+  return Certified{.device = id,
+                   .node = node.id,
+                   .owner = node.owner == PartyId{} ? kPlatform : node.owner,
+                   .model = device->facts.model,
+                   .region = node.site,
+                   .accepted = passed};
+}
+
 Result<Slice, Refusal> place_offer(const State& state, Instant now, const Offer& offer) {
-  const auto found = state.market.certified.find(offer.device);
-  if (found == state.market.certified.end() || !is_at_or_below(state, offer.owner, found->second.owner))
-    return refuse(not_found());
-  if (!found->second.accepted) {
+  const auto found = certified_as(state, offer.device);
+  if (!found || !may_offer(state, offer.owner, *found)) return refuse(not_found());
+  if (!found->accepted) {
     return refuse(Refusal{.reason = Reason::kPolicy,
                           .rule = "acceptance",
-                          .message = text(offer.device) + " has not passed its acceptance test",
-                          .fix = "wait for the test, or offer another device"});
+                          .message = text(offer.device) + " has not passed its acceptance test, or is out of "
+                                                          "service",
+                          .fix = "wait for the test (tranche health), or offer another device"});
   }
   if (state.device(offer.device) != nullptr && !offer.shape.empty())
     return place_on_calendar(state, now, offer);
@@ -65,11 +94,15 @@ Result<Slice, Refusal> place_offer(const State& state, Instant now, const Offer&
 
 DeviceId device_to_offer(const State& state, const ListCapacity& wanted, NodeId node) {
   const std::int64_t first = wanted.first_slot == 0 ? slot_of(state.now) : wanted.first_slot;
+  std::set<DeviceId> known;
+  for (const auto& [id, certified] : state.market.certified) known.insert(id);
+  for (const auto& [id, device] : state.devices) known.insert(id);
   DeviceId any{};
-  for (const auto& [id, certified] : state.market.certified) {
-    const bool meant = is_model(certified.model, wanted.instrument.model) &&
-                       is_at_or_below(state, wanted.owner, certified.owner) &&
-                       (node == NodeId{} || certified.node == node);
+  for (const DeviceId id : known) {
+    const auto certified = certified_as(state, id);
+    const bool meant = certified && is_model(certified->model, wanted.instrument.model) &&
+                       may_offer(state, wanted.owner, *certified) &&
+                       (node == NodeId{} || certified->node == node);
     if (!meant) continue;
     if (any == DeviceId{}) any = id;
     const Offer offer{wanted.owner,

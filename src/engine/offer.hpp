@@ -22,6 +22,10 @@ struct Offer {
   std::optional<std::uint8_t> start{};  // Of the partition, where that is settled.
 };
 
+// A device as the exchange knows it. One that the platform runs needs nobody's word: its owner is its node's,
+// and it passed its test or not. What is simulated, and what a peer runs, is certified by the operator.
+[[nodiscard]] std::optional<Certified> certified_as(const State&, DeviceId);
+
 // Where on the device, or why not. Asks for certification, ownership, that no other piece offers it already,
 // and that the calendar has it free for all of the window.
 [[nodiscard]] Result<Slice, wire::Refusal> place_offer(const State&, Instant now, const Offer&);

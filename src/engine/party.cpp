@@ -167,11 +167,12 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
                              command.disabled}};
 }
 
-void apply(State& state, const Envelope&, const PartyChanged& event) {
+void apply(State& state, const Envelope& envelope, const PartyChanged& event) {
   Party& party = state.parties.at(event.id);
   state.index.by_name.erase({party.parent, party.name});
   party.name = event.name;
   party.time_zone = event.time_zone;
+  if (event.time_zone != event.time_zone_before) recount_calendars(state, envelope.at);
   party.disabled = event.disabled;
   party.version = state.sequence;
   state.index.by_name.emplace(std::pair{party.parent, party.name}, party.id);

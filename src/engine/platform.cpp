@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/billing.hpp"
 #include "engine/decide.hpp"
 #include "engine/device_life.hpp"
 #include "engine/market_fill.hpp"
@@ -13,6 +14,8 @@
 namespace tranche::engine {
 namespace {
 
+constexpr Duration kTickLeast = std::chrono::hours(1);  // The journal says at least so often what time it is.
+
 bool is_due(const State& state, const Remembered& request, Instant at) {
   return request.at + state.settings.remember_requests < at;
 }
@@ -21,6 +24,13 @@ bool is_due(const State& state, const Job& job, Instant at) {
   if (!is_over(job.state) || job.ended + state.settings.keep_ended_jobs >= at) return false;
   return std::none_of(job.leases.begin(), job.leases.end(), [&](LeaseId id) {
     return state.leases.at(id).holds_slices();  // Never wiped: its slices must not be forgotten.
+  });
+}
+
+// Whether a budget is fresh that nobody has spent of since.
+bool any_period_over(const State& state, Instant at) {
+  return std::any_of(state.spent.begin(), state.spent.end(), [&](const auto& entry) {
+    return entry.second.until <= at && (entry.second.amount != Money{} || entry.second.gpu_seconds != 0);
   });
 }
 
@@ -100,7 +110,8 @@ Decision decide(const State&, const Envelope& envelope, const NoteDenial& comman
 
 void apply(State&, const Envelope&, const Denied&) {}
 
-// The counts are in the event for people; what is forgotten follows from the time of the record alone.
+// The counts are in the event for people; what is forgotten follows from the time of the record alone. A
+// tick at which nothing is due leaves no trace, but for one an hour.
 Decision decide(const State& state, const Envelope& envelope, const Tick&) {
   Ticked ticked;
   for (const auto& [key, request] : state.remembered)
@@ -109,16 +120,22 @@ Decision decide(const State& state, const Envelope& envelope, const Tick&) {
   Events events{ticked};
   append_expired_holds(state, envelope.at, events);
   append_storage_due(state, envelope.at, events);
+  // What was used until now is charged before anybody is sent his bill for it.
+  if (events.size() == 1) append_invoices_due(state, envelope.at, events);
   append_health_due(state, envelope.at, events);
   const std::size_t before = events.size();
   append_market_due(state, envelope.at, events);
-  // What the books did above is not folded in yet, so a substitute waits for a quiet tick.
+  // What the books did above is not folded in yet, so these wait for a quiet tick.
+  if (events.size() == before) append_delivery(state, envelope.at, events);
   if (events.size() == before) append_substitution(state, envelope.at, events);
-  return events;
+  const bool due = events.size() > 1 || ticked.requests_forgotten + ticked.jobs_forgotten > 0 ||
+                   any_period_over(state, envelope.at) || envelope.at - state.now >= kTickLeast;
+  return due ? events : Events{};
 }
 
 void apply(State& state, const Envelope& envelope, const Ticked&) {
   state.index.capacity->changed();  // A new month may have begun: budgets are fresh.
+  turn_periods(state, envelope.at);
   forget_past(state.market, envelope.at);
   std::erase_if(state.device_days,
                 [&](const auto& entry) { return entry.first.day + kDeviceDaysKept < envelope.at; });

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "engine/attempt.hpp"
+#include "engine/place_rules.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -161,12 +162,14 @@ std::optional<Victims> cheapest_victims(const State& state,
                                         const Claimant& claimant,
                                         const policy::Shape& shape) {
   if (!claimant.entitled && !state.index.capacity->runs_preemptible()) return std::nullopt;
+  std::set<NodeId> closed;
+  if (const Job* own = state.job(claimant.job)) close_forbidden(state, *own, now, closed);
   auto ways = ways_to_make_room(
       state,
       now,
       shape,
       [&](const Job& job, const Lease& lease, std::int64_t given) {
-        return may_take(state, claimant, job, lease, given);
+        return !closed.contains(lease.node) && may_take(state, claimant, job, lease, given);
       },
       std::numeric_limits<std::size_t>::max());
   if (ways.empty()) return std::nullopt;

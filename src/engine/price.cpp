@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/decide.hpp"
+#include "engine/hours.hpp"
 #include "wire/gpu_catalog.hpp"
 
 namespace tranche::engine {
@@ -12,33 +13,70 @@ namespace {
 constexpr std::uint32_t kDay = 1440;  // Minutes.
 constexpr std::size_t kListsKept = 64;
 
-bool fits(const PriceRule& rule, const PriceQuery& query, std::uint32_t minute) {
+bool in_hours(const PriceRule& rule, const Zones& zones, Instant at, std::uint32_t minute) {
+  if (rule.hours) return within(*rule.hours, zones, at);
+  return rule.minute_from < rule.minute_to
+             ? minute >= rule.minute_from && minute < rule.minute_to
+             : minute >= rule.minute_from || minute < rule.minute_to;  // Over midnight.
+}
+
+bool fits(const PriceRule& rule, const PriceQuery& query) {
   const auto same = [](const std::string& wanted, const std::string& is) {
     return wanted.empty() || wanted == is;
   };
-  const bool hour = rule.minute_from < rule.minute_to
-                        ? minute >= rule.minute_from && minute < rule.minute_to
-                        : minute >= rule.minute_from || minute < rule.minute_to;  // Over midnight.
   const bool party = rule.party == PartyId{} ||
                      std::find(query.parties.begin(), query.parties.end(), rule.party) != query.parties.end();
   if (rule.storage_gib_hour.has_value() != query.storage) return false;
-  return hour && party && (rule.model.empty() || is_model(query.model, rule.model)) &&
+  return party && (rule.model.empty() || is_model(query.model, rule.model)) &&
          same(rule.shape, query.shape) && same(rule.region, query.region) &&
          rule.isolation.value_or(query.isolation) == query.isolation && query.priority >= rule.priority_min &&
          query.priority <= rule.priority_max && rule.on_demand.value_or(query.on_demand) == query.on_demand;
 }
 
-// The next full minute at which a rule of the list begins or ends to hold.
-Instant next_change(const PriceList& list, Instant at) {
+// The next instant at which a rule of the list may begin or end to hold.
+Instant next_list_change(const PriceList& list, Instant at) {
   const auto midnight = std::chrono::floor<std::chrono::days>(at);
   Instant next = midnight + std::chrono::days(1);
   for (const PriceRule& rule : list.rules) {
+    if (rule.hours) {
+      next = std::min(next, next_change(*rule.hours, list.zones, at));
+      continue;
+    }
     for (const std::uint32_t minute : {rule.minute_from, rule.minute_to}) {
       const Instant change = midnight + std::chrono::minutes(minute);
       if (change > at) next = std::min(next, change);
     }
   }
   return next;
+}
+
+bool is_price(const Money& price) {
+  return price >= Money{} && price <= units(1'000'000);
+}
+
+// What is wrong with a rule; empty: nothing.
+std::string rule_problem(const State& state, const PriceList& list, const PriceRule& rule) {
+  if (!is_price(rule.gpu_hour)) return "gpu_hour is 0 to 1000000";
+  if (rule.storage_gib_hour && !is_price(*rule.storage_gib_hour)) return "storage_gib_hour is 0 to 1000000";
+  if (rule.storage_gib_hour && (rule.gpu_hour != Money{} || !rule.per_million.empty()))
+    return "a price of storage is one of nothing else: write another rule for devices";
+  for (const auto& [unit, price] : rule.per_million)
+    if (!is_price(price)) return "per_million." + unit + " is 0 to 1000000";
+  if (rule.used_percent > 100) return "used_percent is 0 to 100";
+  if (rule.used_percent > 0 && rule.basis != ChargeBasis::kMixed)
+    return "used_percent goes with basis: mixed";
+  if (rule.dimension != wire::ChargeDimension::kCompute && rule.basis != ChargeBasis::kAllocated)
+    return "a price by memory is of what was allocated: how busy a device was is counted in compute";
+  if (rule.minute_from > kDay || rule.minute_to > kDay || rule.minute_from == rule.minute_to)
+    return "minutes of the day are 0 to 1440, and two different ones";
+  if (rule.hours && (rule.minute_from != 0 || rule.minute_to != kDay))
+    return "write hours or minutes, not both";
+  if (rule.hours)
+    if (auto problem = hours_problem(*rule.hours, list.zones); !problem.empty()) return problem;
+  if (rule.priority_min > rule.priority_max || rule.priority_max > 100)
+    return "priorities are 0 to 100, the least first";
+  if (rule.party != PartyId{} && state.party(rule.party) == nullptr) return "there is no such party";
+  return {};
 }
 
 }  // namespace
@@ -65,26 +103,26 @@ std::optional<PriceInForce> price_at(const std::vector<PriceList>& lists,
   const auto midnight = std::chrono::floor<std::chrono::days>(at);
   const auto minute =
       static_cast<std::uint32_t>(std::chrono::floor<std::chrono::minutes>(at - midnight).count());
-  for (const PriceRule& rule : list->rules) {
-    if (fits(rule, query, minute)) return PriceInForce{rule, std::min(until, next_change(*list, at))};
-  }
-  return PriceInForce{{}, std::min(until, next_change(*list, at))};
+  until = std::min(until, next_list_change(*list, at));
+  for (const PriceRule& rule : list->rules)
+    if (fits(rule, query) && in_hours(rule, list->zones, at, minute)) return PriceInForce{rule, until};
+  return PriceInForce{{}, until};
 }
 
-std::string price_problem(const PriceList& list) {
+Instant first_list_after(const std::vector<PriceList>& lists, Instant at) {
+  for (const PriceList& list : lists)  // By the time from which they hold.
+    if (list.valid_from > at) return list.valid_from;
+  return Instant::max();
+}
+
+std::string price_problem(const State& state, const PriceList& list) {
   if (list.name.empty() || list.name.size() > 63) return "a price list has a name of 1 to 63 letters";
   if (list.rules.empty() || list.rules.size() > 1000) return "a price list has 1 to 1000 rules";
+  std::size_t number = 0;
   for (const PriceRule& rule : list.rules) {
-    const bool sane = rule.gpu_hour >= Money{} && rule.gpu_hour <= units(1'000'000) &&
-                      rule.used_percent <= 100 && rule.minute_from <= kDay && rule.minute_to <= kDay &&
-                      rule.minute_from != rule.minute_to && rule.priority_min <= rule.priority_max;
-    const bool units_sane =
-        std::all_of(rule.per_million.begin(), rule.per_million.end(), [](const auto& one) {
-          return one.second >= Money{} && one.second <= units(1'000'000);
-        });
-    const bool storage_sane = !rule.storage_gib_hour || (*rule.storage_gib_hour >= Money{} &&
-                                                         *rule.storage_gib_hour <= units(1'000'000));
-    if (!sane || !units_sane || !storage_sane) return "rule '" + rule.name + "' has a number out of bounds";
+    ++number;
+    if (auto problem = rule_problem(state, list, rule); !problem.empty())
+      return "rule " + std::to_string(number) + " ('" + rule.name + "'): " + problem;
   }
   return {};
 }
@@ -96,13 +134,13 @@ Decision decide(const State& state,
   if (auto refusal = check_access(state, actor, Action::kManagePlatform, kPlatform)) return refuse(*refusal);
   PriceList list = command.list;
   if (list.valid_from == Instant{}) list.valid_from = envelope.at;
-  std::string problem = price_problem(list);
+  std::string problem = price_problem(state, list);
   if (problem.empty() && list.valid_from < envelope.at) problem = "prices do not change in the past";
   if (!problem.empty()) {
     return refuse(Refusal{.reason = Reason::kInvalid,
                           .rule = "price",
                           .message = std::move(problem),
-                          .fix = "for example: tranche price set h100 --model H100 --gpu-hour 2.40"});
+                          .fix = "mend it and send the list again; tranche price show writes one that holds"});
   }
   return Events{PriceListSet{std::move(list)}};
 }

@@ -19,6 +19,8 @@ using wire::ChargeBasis;
 using wire::PriceList;
 using wire::PriceRule;
 
+struct State;
+
 struct SetPriceList {
   PriceList list{};
 };
@@ -45,8 +47,10 @@ struct PriceInForce {
   Instant until{};  // Another rule may hold from then on.
 };
 [[nodiscard]] std::optional<PriceInForce> price_at(const std::vector<PriceList>&, const PriceQuery&, Instant);
+[[nodiscard]] Instant first_list_after(const std::vector<PriceList>&, Instant);  // The far future: none.
 // Whether a device of this model is meant by what somebody asks or prices: "H100" means every H100.
 [[nodiscard]] bool is_model(const std::string& device_model, const std::string& asked);
-[[nodiscard]] std::string price_problem(const PriceList&);  // For the person who wrote it; empty: none.
+// For the person who wrote it, with the rule that is meant; empty: none.
+[[nodiscard]] std::string price_problem(const State&, const PriceList&);
 
 }  // namespace tranche::engine

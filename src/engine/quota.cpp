@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "engine/decide.hpp"
+#include "engine/spend.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -149,9 +150,10 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const S
   return Events{QuotaSet{command.party, party->quota, command.quota}};
 }
 
-void apply(State& state, const Envelope&, const QuotaSet& event) {
+void apply(State& state, const Envelope& envelope, const QuotaSet& event) {
   Party& party = state.parties.at(event.party);
   party.quota = event.after;
+  recount_spent(state, event.party, envelope.at);
   party.version = state.sequence;
   state.index.capacity->changed();  // Another spend limit may let somebody start.
 }

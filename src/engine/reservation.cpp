@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/gang_network.hpp"
+#include "engine/place_rules.hpp"
 #include "engine/schedule.hpp"
 #include "engine/slots.hpp"
 
@@ -69,6 +70,7 @@ std::optional<Reservation> soonest_nodes(const State& state,
   std::set<NodeId> elsewhere;
   close_elsewhere(state, job, elsewhere);
   close_unreachable(state, job, elsewhere);
+  close_forbidden(state, job, now, elsewhere);
   // As many as are wanted, the latest on top: a node that frees no sooner than that needs no closer look.
   std::vector<std::pair<Instant, NodeId>> soonest;
   for (const auto& [id, node] : state.nodes) {

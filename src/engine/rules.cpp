@@ -12,28 +12,20 @@ namespace tranche::engine {
 namespace {
 
 constexpr std::size_t kRulesMax = 100;
-constexpr std::int64_t kDaySeconds = 86'400;
 
-std::optional<std::int64_t> parse_clock(std::string_view text) {  // "22:30" in seconds of the day
-  int hours = 0;
-  int minutes = 0;
-  if (text.size() != 5 || text[2] != ':') return std::nullopt;
-  const auto whole = [](std::string_view digits, int& value) {
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    return error == std::errc{} && end == digits.data() + digits.size();
-  };
-  if (!whole(text.substr(0, 2), hours) || !whole(text.substr(3), minutes)) return std::nullopt;
-  if (hours < 0 || hours > 24 || minutes < 0 || minutes > 59 || (hours == 24 && minutes != 0))
-    return std::nullopt;
-  return hours * 3600LL + minutes * 60LL;
-}
-
-std::string hours_problem(const Rules& rules, const Hours& hours) {
-  if (!parse_clock(hours.from) || !parse_clock(hours.to))
-    return "hours are written like from: \"22:00\", to: \"06:00\"";
-  if (hours.from == hours.to) return "the span of hours is empty: from equals to";
-  if (hours.zone.empty()) return "hours need a zone, for example zone: Europe/Madrid";
-  if (!rules.zones.contains(hours.zone)) return "there is no time zone '" + hours.zone + "'";
+// Places that a rule names, and whether what it says can be said of a place.
+std::string place_problem(const Rule& rule) {
+  for (const auto* place : {&rule.when.at, &rule.then.only_at}) {
+    if (!*place) continue;
+    const char* name = place == &rule.when.at ? "at" : "only_at";
+    if ((*place)->sites.empty() && (*place)->labels.empty())
+      return std::string(name) + " names no place; write sites: [eu-west] or labels: {rack: r7}";
+    if (std::find((*place)->sites.begin(), (*place)->sites.end(), "") != (*place)->sites.end())
+      return std::string(name) + " has a site without a name";
+  }
+  const Then& then = rule.then;
+  if (rule.when.at && (then.share_percent_max || then.trade_with || then.buy_regions))
+    return "share_percent_max, trade_with and buy_regions hold everywhere; leave `at` out";
   return {};
 }
 
@@ -45,7 +37,7 @@ std::string rule_problem(const Rules& rules, const Rule& rule) {
   }
   for (const auto* hours : {&rule.when.during, &rule.when.outside}) {
     if (!*hours) continue;
-    if (auto problem = hours_problem(rules, **hours); !problem.empty()) return problem;
+    if (auto problem = hours_problem(**hours, rules.zones); !problem.empty()) return problem;
   }
   const Then& then = rule.then;
   if (then == Then{}) return "its `then` says nothing; write deny: true or a limit";
@@ -60,16 +52,7 @@ std::string rule_problem(const Rules& rules, const Rule& rule) {
     return "an empty list allows no trade at all; forbid it by quota: may_buy, may_sell";
   if (then.isolation && then.isolation->empty())
     return "an empty list of isolation classes allows nothing; use deny";
-  return {};
-}
-
-std::int64_t offset_seconds(const std::vector<ZoneOffset>& offsets, Instant at) {
-  std::int64_t seconds = 0;
-  for (const ZoneOffset& offset : offsets) {
-    if (offset.from > at) break;
-    seconds = offset.seconds;
-  }
-  return seconds;
+  return place_problem(rule);
 }
 
 }  // namespace
@@ -107,26 +90,6 @@ std::string rules_problem(const Rules& rules) {
   return {};
 }
 
-bool within(const Hours& hours, const Rules& rules, Instant at) {
-  const auto zone = rules.zones.find(hours.zone);
-  if (zone == rules.zones.end()) return false;
-  const auto utc = std::chrono::floor<std::chrono::seconds>(at).time_since_epoch().count();
-  const std::int64_t local = utc + offset_seconds(zone->second, at);
-  std::int64_t day = local / kDaySeconds - (local % kDaySeconds < 0 ? 1 : 0);
-  const std::int64_t clock = local - day * kDaySeconds;
-  const std::int64_t from = parse_clock(hours.from).value_or(0);
-  const std::int64_t to = parse_clock(hours.to).value_or(0);
-  if (from < to) {
-    if (clock < from || clock >= to) return false;
-  } else {
-    if (clock >= to && clock < from) return false;
-    if (clock < to) --day;  // After midnight: the span began the day before.
-  }
-  if (hours.days.empty()) return true;
-  const auto weekday = static_cast<Weekday>(((day % 7) + 7 + 3) % 7);  // 1970-01-01 was a Thursday.
-  return std::find(hours.days.begin(), hours.days.end(), weekday) != hours.days.end();
-}
-
 bool fits(const When& when, const Rules& rules, const Ask& ask, Instant at) {
   if (!when.kinds.empty() && std::find(when.kinds.begin(), when.kinds.end(), ask.kind) == when.kinds.end())
     return false;
@@ -140,8 +103,8 @@ bool fits(const When& when, const Rules& rules, const Ask& ask, Instant at) {
     const auto label = ask.labels.find(key);
     if (label == ask.labels.end() || label->second != value) return false;
   }
-  if (when.during && !within(*when.during, rules, at)) return false;
-  return !when.outside || !within(*when.outside, rules, at);
+  if (when.during && !within(*when.during, rules.zones, at)) return false;
+  return !when.outside || !within(*when.outside, rules.zones, at);
 }
 
 Decision decide(const State& state, const Envelope&, const Actor& actor, const SetRules& command) {

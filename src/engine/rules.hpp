@@ -9,21 +9,19 @@
 
 #include "base/ids.hpp"
 #include "base/time.hpp"
+#include "engine/hours.hpp"
 #include "wire/rules.hpp"
 
 namespace tranche::engine {
 
 using wire::Ask;
-using wire::Hours;
 using wire::Isolation;
 using wire::kWorkloadKinds;
 using wire::Rule;
 using wire::Rules;
 using wire::Then;
-using wire::Weekday;
 using wire::When;
 using wire::WorkloadKind;
-using wire::ZoneOffset;
 
 struct SetRules {
   PartyId party{};
@@ -44,6 +42,5 @@ std::optional<std::int64_t> parse_model_size(std::string_view text);
 std::string rules_problem(const Rules&);
 
 [[nodiscard]] bool fits(const When&, const Rules&, const Ask&, Instant at);
-[[nodiscard]] bool within(const Hours&, const Rules&, Instant at);
 
 }  // namespace tranche::engine

@@ -12,7 +12,9 @@
 #include "engine/gang_network.hpp"
 #include "engine/handover.hpp"
 #include "engine/lease_meter.hpp"
+#include "engine/market_claims.hpp"
 #include "engine/moves.hpp"
+#include "engine/place_rules.hpp"
 #include "engine/preempt.hpp"
 #include "engine/preparation.hpp"
 #include "engine/reservation.hpp"
@@ -166,11 +168,16 @@ class Pass {
       push_next(turn.key, queue->second.upper_bound(turn.job), queue->second);
   }
 
+  // To some nodes, by its volumes or by rules: what becomes of it says nothing about others of its kind.
+  [[nodiscard]] bool is_bound(const Job& job) const {
+    return !job.ask.volumes.empty() || has_place_rules(state_, job.owner);
+  }
+
   // What keeps one away from a reservation, a booking or an offer keeps away all that would stay as long.
   static Duration stay(const Job& job) { return job.ask.time == Duration{} ? Duration::max() : job.ask.time; }
   void note_refused_stay(policy::KindIndex kind, const Job& job) {
     // It may use what is only offered, or is bound to one place: its refusal says nothing about others.
-    if (job.ask.preemptible || !job.ask.volumes.empty()) return;
+    if (job.ask.preemptible || is_bound(job)) return;
     Duration& shortest = refused_stay_.emplace(kind, Duration::max()).first->second;
     shortest = std::min(shortest, stay(job));
   }
@@ -233,7 +240,7 @@ class Pass {
       reclaim(job, tenant, shape);
     }
     if (!reserved_) reserved_ = reservation_for(state_, capacity_, envelope_.at, job, shape);
-    if (!blocked_ && job.ask.nodes <= 1 && job.ask.volumes.empty() && !promised_.contains(job.id))
+    if (!blocked_ && job.ask.nodes <= 1 && !is_bound(job) && !promised_.contains(job.id))
       blocked_ = turn;
   }
 
@@ -295,6 +302,7 @@ class Pass {
       return false;
     }
     for (Place& place : places) {
+      append_taken_back(state_, envelope_.at, job, place.slices, events_);
       note_use(job, shape, place);
       taken_.push_back({shape, std::move(place)});
     }
@@ -340,6 +348,7 @@ class Pass {
       capacity_.release(one.shape, *place);
       return false;
     }
+    append_taken_back(state_, envelope_.at, job, place->slices, events_);
     note_use(job, one.shape, *place);
     taken_.push_back({one.shape, std::move(*place)});
     started_milli_[one.tenant] += one.shape.gpu_milli();
@@ -400,6 +409,7 @@ class Pass {
     }
     close_elsewhere(state_, job, closed);
     close_unreachable(state_, job, closed);
+    close_forbidden(state_, job, envelope_.at, closed);
     std::vector<DeviceId> blocked;
     capacity_.block_restricted(job.ask.preemptible, shape.shares(), blocked);
     capacity_.block_owed(tenant_of(state_, job.owner), blocked);

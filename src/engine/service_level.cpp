@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/billing.hpp"
 #include "engine/decide.hpp"
 #include "engine/lease_meter.hpp"
 #include "engine/spend.hpp"
@@ -87,7 +88,8 @@ void give_back(State& state, const Envelope& envelope, const LevelJudged& event)
       Leg{account, event.credit}};
   post(state.ledger, legs);
   add_spent(state, event.owner, {-event.credit.micros}, envelope.at);
-  cost_line(state, event.owner, event.job, envelope.at).credited.micros += event.credit.micros;
+  cost_line(state, {.party = event.owner, .payer = account.owner(), .job = event.job, .at = envelope.at})
+      .credited.micros += event.credit.micros;
   if (found == state.jobs.end()) return;
   found->second.charged.micros -= event.credit.micros;
   found->second.credited.micros += event.credit.micros;

@@ -5,6 +5,7 @@
 #include "engine/attempt.hpp"
 #include "engine/booking_limits.hpp"
 #include "engine/lease_meter.hpp"
+#include "engine/place_rules.hpp"
 #include "engine/schedule.hpp"
 #include "engine/slots.hpp"
 #include "engine/start_window.hpp"
@@ -42,7 +43,8 @@ class Starter {
         const Job& job = state_.jobs.at(id);
         if (!may_use(booking, job) || started_.contains(id)) continue;
         if (now_ + grace_of(job) + kWorthStarting > window.to) continue;
-        if (!start(booking, window, job)) break;  // Nor would the next of the same shape.
+        const bool bound = !job.ask.volumes.empty() || has_place_rules(state_, job.owner);
+        if (!start(booking, window, job) && !bound) break;  // Nor would the next of the same shape.
       }
     }
   }
@@ -67,6 +69,9 @@ class Starter {
     const std::uint32_t members = std::max(job.ask.nodes, 1U);
     const auto used_before = used_;
     const auto host_before = host_;
+    closed_.clear();
+    close_elsewhere(state_, job, closed_);
+    close_forbidden(state_, job, now_, closed_);
     std::vector<BookedPlace> places;
     for (std::uint32_t rank = 0; rank < members; ++rank) {
       auto place = find(booking, window, *shape, group);
@@ -100,6 +105,7 @@ class Starter {
                                   std::uint32_t group) {
     for (const BookedPlace& booked : window.places) {
       if (!takes_work(state_.nodes.at(booked.node)) || booked.slices.empty()) continue;
+      if (closed_.contains(booked.node)) continue;
       const policy::NodeIndex index = capacity_.group_of(booked.slices.front().device);
       const policy::NodeState& node = capacity_.fleet().node(index);
       Host& host = host_[index];
@@ -191,6 +197,7 @@ class Starter {
   std::map<std::pair<ClaimId, DeviceId>, Used> used_;
   std::map<policy::NodeIndex, Host> host_;
   std::set<JobId> started_;
+  std::set<NodeId> closed_;  // To the job that is looked at.
   Pledges pledges_;
   std::uint64_t leases_ = 0;
   Events events_;

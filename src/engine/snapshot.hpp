@@ -11,7 +11,7 @@
 namespace tranche::engine {
 
 // Raised when the encoding changes in a way that old bytes cannot be read; such snapshots are passed over.
-constexpr std::uint32_t kStateFormat = 2;
+constexpr std::uint32_t kStateFormat = 3;
 
 [[nodiscard]] std::string encode_state(const State&);
 [[nodiscard]] Result<State, std::string> decode_state(std::string_view bytes);

@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "engine/decide.hpp"
+#include "engine/local_calendar.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -13,6 +14,20 @@ std::string money_text(Money amount) {
   std::string out;
   append_text(out, amount);
   return out;
+}
+
+// Nothing: nothing was spent in the period that runs.
+const Spent* running_book(const State& state, PartyId party, Instant at) {
+  const auto found = state.spent.find(party);
+  return found != state.spent.end() && at < found->second.until ? &found->second : nullptr;
+}
+
+// A period that is over gives way to the one that runs.
+Spent& book_at(State& state, const Party& party, Instant at) {
+  Spent& book = state.spent[party.id];
+  if (at < book.until) return book;
+  const CalendarSpan span = span_around(state, party.id, party.quota.period, at);
+  return book = {.party = party.id, .period = span.from, .until = span.to};
 }
 
 }  // namespace
@@ -42,9 +57,13 @@ PartyId payer_of(const State& state, PartyId party) {
 }
 
 Money spent(const State& state, PartyId party, Instant at) {
-  const auto found = state.spent.find(party);
-  if (found == state.spent.end() || found->second.period != month_of(at)) return {};
-  return found->second.amount;
+  const Spent* book = running_book(state, party, at);
+  return book == nullptr ? Money{} : book->amount;
+}
+
+std::int64_t gpu_seconds_used(const State& state, PartyId party, Instant at) {
+  const Spent* book = running_book(state, party, at);
+  return book == nullptr ? 0 : book->gpu_seconds;
 }
 
 std::optional<Refusal> spend_problem(const State& state, PartyId party, Money amount) {
@@ -59,9 +78,11 @@ std::optional<Refusal> spend_problem(const State& state, PartyId party, Money am
                    .rule = "spend",
                    .where = where,
                    .message = where + " may spend " + money_text(*at->quota.spend) +
-                              " a period, and this could cost " + money_text(amount),
+                              " a " + std::string(wire::name_of(at->quota.period)) +
+                              ", and this could cost " + money_text(amount),
                    .fix = left > 0 ? "ask for what costs at most " + money_text({left})
-                                   : "wait for the next period, or ask the administrator of " + where,
+                                   : "wait for the next " + std::string(wire::name_of(at->quota.period)) +
+                                         ", or ask the administrator of " + where,
                    .limit = at->quota.spend->micros,
                    .used = at->quota.spend->micros - left,
                    .asked = amount.micros};
@@ -91,22 +112,45 @@ void reserve_spend(State& state, PartyId party, Money amount) {
 }
 
 void add_spent(State& state, PartyId party, Money amount, Instant at) {
-  const Instant period = month_of(at);
-  for (const Party* up = state.party(party); up != nullptr; up = state.party(up->parent)) {
-    Spent& book = state.spent[up->id];
-    if (book.period != period) book = {.party = up->id, .period = period};
-    book.amount.micros += amount.micros;
+  for (const Party* up = state.party(party); up != nullptr; up = state.party(up->parent))
+    book_at(state, *up, at).amount.micros += amount.micros;
+}
+
+void add_gpu_seconds(State& state, PartyId party, std::int64_t seconds, Instant at) {
+  for (const Party* up = state.party(party); up != nullptr; up = state.party(up->parent))
+    book_at(state, *up, at).gpu_seconds += seconds;
+}
+
+void turn_periods(State& state, Instant at) {
+  for (auto& [id, book] : state.spent)
+    if (const Party* party = state.party(id); party != nullptr) static_cast<void>(book_at(state, *party, at));
+}
+
+void recount_spent(State& state, PartyId party, Instant at) {
+  const auto found = state.spent.find(party);
+  const Party* who = state.party(party);
+  if (found == state.spent.end() || who == nullptr) return;
+  const CalendarSpan span = span_around(state, party, who->quota.period, at);
+  if (found->second.period == span.from && found->second.until == span.to) return;
+  Spent book{.party = party, .period = span.from, .until = span.to};
+  for (auto line = state.costs.lower_bound(CostKey{.day = std::chrono::floor<std::chrono::days>(span.from)});
+       line != state.costs.end();
+       ++line) {
+    if (!is_at_or_below(state, line->first.party, party) || line->first.source == CostSource::kFee) continue;
+    book.amount.micros += line->second.amount.micros - line->second.credited.micros;
+    book.gpu_seconds += line->second.allocated / 1'000'000;
   }
+  found->second = book;
 }
 
 void append_budget_alerts(const State& state, PartyId party, Money amount, Instant at, Events& events) {
-  const Instant period = month_of(at);
   for (const Party* up = state.party(party); up != nullptr; up = state.party(up->parent)) {
     if (!up->quota.spend || up->quota.spend->micros <= 0) continue;
-    const auto found = state.spent.find(up->id);
-    const bool running = found != state.spent.end() && found->second.period == period;
-    const Int128 now = (running ? Int128{found->second.amount.micros} : Int128{0}) + amount.micros;
-    const std::uint32_t told = running ? found->second.alerted_percent : 0;
+    const Spent* book = running_book(state, up->id, at);
+    const Instant period =
+        book != nullptr ? book->period : span_around(state, up->id, up->quota.period, at).from;
+    const Int128 now = (book != nullptr ? Int128{book->amount.micros} : Int128{0}) + amount.micros;
+    const std::uint32_t told = book != nullptr ? book->alerted_percent : 0;
     std::uint32_t reached = 0;
     for (const std::uint32_t percent : std::array<std::uint32_t, 3>{50, 80, 100}) {
       if (now * 100 >= Int128{up->quota.spend->micros} * percent) reached = percent;
@@ -118,10 +162,9 @@ void append_budget_alerts(const State& state, PartyId party, Money amount, Insta
   }
 }
 
-void apply(State& state, const Envelope&, const BudgetAlerted& event) {
-  Spent& book = state.spent[event.party];
-  if (book.period != event.period) book = {.party = event.party, .period = event.period};
-  book.alerted_percent = event.percent;
+void apply(State& state, const Envelope& envelope, const BudgetAlerted& event) {
+  const Party* party = state.party(event.party);
+  if (party != nullptr) book_at(state, *party, envelope.at).alerted_percent = event.percent;
 }
 
 }  // namespace tranche::engine

@@ -19,7 +19,8 @@ namespace tranche::engine {
 [[nodiscard]] std::optional<Refusal> spend_problem(const State&, PartyId party, Money amount);
 [[nodiscard]] Refusal not_covered(const State&, AccountId, Money amount);
 
-// The tree's books of what is set aside and what was spent in the running period.
+// The tree's books of what is set aside and what was spent in the running period: a day, week or month on
+// the calendar of the party that has the limit.
 void reserve_spend(State&, PartyId party, Money amount);  // Negative: gives back.
 void add_spent(State&, PartyId party, Money amount, Instant at);
 [[nodiscard]] Money spent(const State&, PartyId party, Instant at);
@@ -27,10 +28,12 @@ void add_spent(State&, PartyId party, Money amount, Instant at);
 // Alerts that `amount` more would raise at or above the party: at 50, 80 and 100 % of a spend limit.
 void append_budget_alerts(const State&, PartyId party, Money amount, Instant at, Events&);
 void append_expired_holds(const State&, Instant at, Events&);
-
-// The line of a report to which a cost of this time belongs; job zero: bought on the exchange.
-[[nodiscard]] CostLine& cost_line(State&, const CostKey&);
-[[nodiscard]] CostLine& cost_line(State&, PartyId party, JobId job, Instant at);
+// GPU time that was used up in the running period.
+[[nodiscard]] std::int64_t gpu_seconds_used(const State&, PartyId party, Instant at);
+void add_gpu_seconds(State&, PartyId party, std::int64_t seconds, Instant at);
+void turn_periods(State&, Instant at);  // Those that are over give way to the ones that run.
+// A quota counts another kind of period from now on: what was spent in the one that runs is counted anew.
+void recount_spent(State&, PartyId party, Instant at);
 
 // First instant of the month, in UTC, that an instant is in.
 [[nodiscard]] Instant month_of(Instant);

@@ -15,8 +15,10 @@ struct Spent {
   Instant period{};  // Its first instant.
   Money amount{};
   std::uint32_t alerted_percent = 0;
+  Instant until{};               // Its end; a new one begins then.
+  std::int64_t gpu_seconds = 0;  // Of leases that ended in it.
 };
-BOOST_DESCRIBE_STRUCT(Spent, (), (party, period, amount, alerted_percent))
+BOOST_DESCRIBE_STRUCT(Spent, (), (party, period, amount, alerted_percent, until, gpu_seconds))
 
 struct BudgetAlerted {
   PartyId party{};

@@ -19,9 +19,11 @@
 #include "engine/credit_note.hpp"
 #include "engine/demand.hpp"
 #include "engine/health.hpp"
+#include "engine/invoice.hpp"
 #include "engine/job.hpp"
 #include "engine/lease.hpp"
 #include "engine/ledger.hpp"
+#include "engine/local_calendar.hpp"
 #include "engine/market.hpp"
 #include "engine/metering.hpp"
 #include "engine/node.hpp"
@@ -31,6 +33,7 @@
 #include "engine/reconcile.hpp"
 #include "engine/recurring_listing.hpp"
 #include "engine/spend_book.hpp"
+#include "engine/tax.hpp"
 #include "engine/token.hpp"
 #include "engine/volume.hpp"
 #include "engine/workloads.hpp"
@@ -86,6 +89,10 @@ struct State {
   std::map<LeaseId, Meter> meters{};
   std::map<PartyId, Spent> spent{};
   std::map<CostKey, CostLine> costs{};
+  wire::Zones zones{};  // Those that parties name.
+  Taxes taxes{};
+  std::map<PartyId, Billing> billing{};
+  std::map<InvoiceKey, Invoice> invoices{};
   std::map<CreditNoteKey, CreditNote> credit_notes{};
   std::uint64_t next_listing = 1;
   std::map<ListingId, RecurringListing> recurring_listings{};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/billing.hpp"
 #include "engine/decide.hpp"
 #include "engine/lease_meter.hpp"
 #include "engine/spend.hpp"
@@ -25,12 +26,6 @@ PriceQuery query_of(const State& state, const Volume& volume) {
   return query;
 }
 
-Instant first_list_after(const State& state, Instant at) {
-  for (const PriceList& list : state.prices)  // By the time from which they hold.
-    if (list.valid_from > at) return list.valid_from;
-  return Instant::max();
-}
-
 struct Priced {
   Money amount{};
   std::int64_t remainder = 0;
@@ -43,7 +38,7 @@ Priced price_of(const State& state, const Volume& volume, Instant from, Instant 
   const PriceQuery query = query_of(state, volume);
   for (Instant at = from; at < to;) {
     const auto price = price_at(state.prices, query, at);
-    const Instant end = std::min(to, price ? price->until : first_list_after(state, at));
+    const Instant end = std::min(to, price ? price->until : first_list_after(state.prices, at));
     const Money rate = price ? price->rule.storage_gib_hour.value_or(Money{}) : Money{};
     if (rate > Money{}) {
       const Int128 sum = Int128{rate.micros} * volume.bytes * (end - at).count() + priced.remainder;
@@ -163,9 +158,10 @@ void apply(State& state, const Envelope& envelope, const StorageCharged& event) 
     add_spent(state, event.party, event.amount, envelope.at);
   }
   CostLine& line = cost_line(state,
-                             CostKey{.day = std::chrono::floor<std::chrono::days>(event.from),
-                                     .party = event.party,
-                                     .volume = event.volume});
+                             {.party = event.party,
+                              .payer = event.account.owner(),
+                              .volume = event.volume,
+                              .at = event.from});
   line.model = "storage";
   line.amount.micros += event.amount.micros;
 }

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "engine/billing.hpp"
 #include "engine/cost.hpp"
 #include "engine/focus.hpp"
 #include "engine/snapshot.hpp"
@@ -118,7 +119,7 @@ TEST_CASE("storage: each day has its own line, and reports name the volume") {
   CHECK(jobs.items[0].what == text(id));
   const auto kinds = cost_report(store.state, store.acme, wire::CostBy::kKind, from, from + hours(96));
   CHECK(kinds.items[0].what == "storage");
-  const auto bill = invoice(store.state, store.acme, month_of(from), from + hours(96));
+  const auto bill = invoice(store.state, store.acme, running_month(store.state, store.acme));
   REQUIRE(bill.lines.size() == 1);
   CHECK(bill.lines[0].description == "Storage kept in volumes");
   CHECK(bill.total == Money{500'000});

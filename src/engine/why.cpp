@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "engine/booking_limits.hpp"
 #include "engine/lease_meter.hpp"
+#include "engine/place_rules.hpp"
 #include "engine/preparation.hpp"
 #include "engine/schedule.hpp"
 #include "engine/start_window.hpp"
@@ -173,6 +174,12 @@ wire::Why explain(const State& state, const Actor& actor, const Job& job) {
   }
   const policy::Unfit unfit = capacity.fleet().explain(*shape);
   std::tie(why.reason, why.message) = obstacle(unfit);
+  if (const std::string places = places_text(state, job, state.now); !places.empty()) {
+    // What is idle elsewhere is not for it.
+    if (unfit.fits > 0) why.reason = WaitReason::kPolicy;
+    why.message = (unfit.fits > 0 ? "" : why.message + "; ") + places;
+    std::erase(why.not_the_cause, WaitReason::kPolicy);
+  }
   if (unfit.fits > 0 && !barred_devices(state, state.now, job, *shape, {}).empty()) {
     why.reason = WaitReason::kBooking;
     why.message = "what is idle is booked before it would be done; a shorter --time or --preemptible helps";

@@ -102,7 +102,8 @@ void OrderBooks::out_of_lanes(const MarketOrder& order) {
 
 void OrderBooks::rest(const MarketOrder& order) {
   TRANCHE_CHECK(order.slots > 0);
-  into_lanes(orders_.insert(order.id, order));
+  const MarketOrder& kept = orders_.insert(order.id, order);
+  if (!kept.quoted) into_lanes(kept);
 }
 
 void OrderBooks::remove(std::uint64_t id) {
@@ -135,7 +136,7 @@ void OrderBooks::take(std::uint64_t id,
 
 void OrderBooks::reprice(std::uint64_t id, std::int64_t price) {
   MarketOrder* order = orders_.find(id);
-  if (order == nullptr) return;
+  if (order == nullptr || order->quoted) return;
   out_of_lanes(*order);
   order->price = price;
   into_lanes(*order);
@@ -147,6 +148,13 @@ void OrderBooks::set_held(std::uint64_t id, Money held) {
 
 void OrderBooks::restrict(std::uint64_t id) {
   if (MarketOrder* order = orders_.find(id)) order->restricted = true;
+}
+
+void OrderBooks::unquote(std::uint64_t id) {
+  MarketOrder* order = orders_.find(id);
+  if (order == nullptr || !order->quoted) return;
+  order->quoted = false;
+  into_lanes(*order);
 }
 
 void OrderBooks::drop_empty_lanes() {

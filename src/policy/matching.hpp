@@ -39,6 +39,7 @@ struct MarketOrder {
   TimeInForce time_in_force = TimeInForce::kGtc;
   bool restricted = false;  // Not everybody may trade with it: ask Admission.
   std::uint8_t workload = 0;
+  bool quoted = false;     // Kept for a quote: nobody else meets it.
   std::int64_t price = 0;  // Micro-units for a thousandth during a slot.
   std::int64_t first_slot = 0;
   std::uint32_t slots = 1;
@@ -86,7 +87,8 @@ BOOST_DESCRIBE_STRUCT(MarketOrder,
                        floor,
                        price_first,
                        decays_from,
-                       open_by_slot))
+                       open_by_slot,
+                       quoted))
 
 // Whether a bid may take from an ask, where either is not for everybody.
 struct Admission {
@@ -118,13 +120,14 @@ class OrderBooks {
   // What an order would trade if it came now. Fill-or-kill gives no fills unless it is complete.
   [[nodiscard]] Match match(const MarketOrder& taker, const Admission& admission = {}) const;
 
-  void rest(const MarketOrder& order);
+  void rest(const MarketOrder& order);  // One that is kept for a quote is only remembered.
   void remove(std::uint64_t id);
   // Takes away what a fill took; an order with nothing open goes.
   void take(std::uint64_t id, std::int64_t first_slot, std::uint32_t slots, std::uint32_t quantity);
   void reprice(std::uint64_t id, std::int64_t price);
   void set_held(std::uint64_t id, Money held);
   void restrict(std::uint64_t id);  // From now on not everybody may trade with it.
+  void unquote(std::uint64_t id);   // The quote is over: it rests like any other.
   void drop_empty_lanes();
 
   // Calls visit(order) for the orders of a side that touch a slot, best first, until it returns false. No

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <sstream>
 
+#include "engine/market_fill.hpp"
 #include "engine/schedule.hpp"
 #include "engine/snapshot.hpp"
 #include "journal/failpoint.hpp"
@@ -385,15 +386,9 @@ void Loop::housekeep() {
     std::vector<Work> none;
     serve(none);
   }
-  if (last_tick_ == Instant{}) last_tick_ = now;
-  if (now - last_tick_ < kTickEvery || failed_) return;
+  // At the start, too: what came due while nobody was there is done at once.
+  if ((now - last_tick_ < kTickEvery && !engine::quotes_due(state_, now)) || failed_) return;
   last_tick_ = now;
-  const auto ticked = engine::decide(state_, Envelope{.at = now}, engine::Tick{});
-  const auto& counts = std::get<engine::Ticked>(ticked->front());
-  const bool charges = std::any_of(ticked->begin(), ticked->end(), [](const engine::Event& event) {
-    return std::holds_alternative<engine::StorageCharged>(event);
-  });
-  if (counts.requests_forgotten + counts.jobs_forgotten == 0 && !charges) return;
   std::vector<Work> tick;
   tick.push_back({Envelope{.origin = "local"}, engine::Tick{}, [](const Outcome&) {}});
   serve(tick);

@@ -201,8 +201,14 @@ struct JobPrice {
   Money set_aside{};            // Needed before it starts.
   std::optional<Money> most{};  // In all; absent: it has no time limit, so only a spend limit bounds it.
   std::string most_because{};   // "time limit 2h", "spend limit"
+  std::string tax_name{};
+  std::int64_t tax_ppm = 0;              // Comes on top, on the invoice.
+  std::optional<Money> most_with_tax{};  // Where there is both.
 };
-BOOST_DESCRIBE_STRUCT(JobPrice, (), (currency, rule, hourly, set_aside, most, most_because))
+BOOST_DESCRIBE_STRUCT(
+    JobPrice,
+    (),
+    (currency, rule, hourly, set_aside, most, most_because, tax_name, tax_ppm, most_with_tax))
 
 struct JobPlan {  // The answer to a dry run.
   bool admitted = false;

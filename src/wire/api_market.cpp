@@ -20,3 +20,5 @@ TRANCHE_WIRE_JSON(tranche::wire::RecurringListingView);
 TRANCHE_WIRE_JSON(tranche::wire::RecurringListingList);
 TRANCHE_WIRE_JSON(tranche::wire::CertifyBody);
 TRANCHE_WIRE_JSON(tranche::wire::MarketRulesBody);
+TRANCHE_WIRE_JSON(tranche::wire::CandleList);
+TRANCHE_WIRE_JSON(tranche::wire::ReclaimBody);

@@ -109,9 +109,24 @@ struct QuoteView {  // What an order would trade now, and the most it can cost.
   std::int64_t milli_now = 0;
   Money cost_now{};
   Money most{};
-  Money best{};  // An hour of a device; zero: nothing is offered.
+  Money best{};                     // An hour of a device; zero: nothing is offered.
+  std::string id{};                 // Of a quote that is kept; empty: it is worth what it is worth now.
+  std::optional<Instant> expires{};  // Until then it is kept.
 };
-BOOST_DESCRIBE_STRUCT(QuoteView, (), (milli_now, cost_now, most, best))
+BOOST_DESCRIBE_STRUCT(QuoteView, (), (milli_now, cost_now, most, best, id, expires))
+
+struct CandleView {
+  Instant start{};
+  Money open{}, high{}, low{}, close{};
+  std::int64_t volume_milli_slots = 0;
+};
+BOOST_DESCRIBE_STRUCT(CandleView, (), (start, open, high, low, close, volume_milli_slots))
+struct CandleList {
+  std::uint64_t book = 0;
+  InstrumentBody instrument{};
+  std::vector<CandleView> items{};
+};
+BOOST_DESCRIBE_STRUCT(CandleList, (), (book, instrument, items))
 
 struct OrderView {
   std::string id{};
@@ -123,8 +138,30 @@ struct OrderView {
   std::int64_t milli = 0, milli_open = 0;
   Instant from{}, to{};
   Money held{};
+  OrderLife life = OrderLife::kGtc;
+  std::int64_t milli_min = 0;
+  Duration length_min{};
+  std::optional<Instant> expires{};
+  bool quoted = false;  // Kept for somebody who was told its price.
 };
-BOOST_DESCRIBE_STRUCT(OrderView, (), (id, party, book, gpus, side, hourly, milli, milli_open, from, to, held))
+BOOST_DESCRIBE_STRUCT(OrderView,
+                      (),
+                      (id,
+                       party,
+                       book,
+                       gpus,
+                       side,
+                       hourly,
+                       milli,
+                       milli_open,
+                       from,
+                       to,
+                       held,
+                       life,
+                       milli_min,
+                       length_min,
+                       expires,
+                       quoted))
 struct OrderList {
   std::vector<OrderView> items{};
 };
@@ -142,6 +179,10 @@ struct ContractView {
   Instant from{}, to{};
   Money value{}, earned{}, fee{}, refunded{}, penalty{}, bond{};
   std::optional<std::int64_t> seller_delivers{};  // Of all he sold so far, in thousandths; none: nothing yet.
+  std::string counterparty{};                     // Where the exchange's rules say that names are told.
+  std::string device{};                           // Of what is delivered from; empty: it is a peer's.
+  Duration reclaimed{};                           // Cut off its end by the seller.
+  Money paid_out{};                               // Of what was earned: the seller's to spend.
 };
 BOOST_DESCRIBE_STRUCT(ContractView,
                       (),
@@ -161,7 +202,11 @@ BOOST_DESCRIBE_STRUCT(ContractView,
                        refunded,
                        penalty,
                        bond,
-                       seller_delivers))
+                       seller_delivers,
+                       counterparty,
+                       device,
+                       reclaimed,
+                       paid_out))
 struct ContractList {
   std::vector<ContractView> items{};
 };
@@ -295,7 +340,36 @@ struct MarketRulesBody {
   std::uint32_t collar_percent = 0;
   Duration dispute = std::chrono::hours(24);
   Duration horizon = std::chrono::hours(24 * 90);
+  Duration quote_for = std::chrono::minutes(1);
+  Duration notice = std::chrono::minutes(15);
+  bool named = false;
 };
-BOOST_DESCRIBE_STRUCT(MarketRulesBody, (), (fee_bps, bond_bps, penalty_bps, collar_percent, dispute, horizon))
+BOOST_DESCRIBE_STRUCT(
+    MarketRulesBody,
+    (),
+    (fee_bps, bond_bps, penalty_bps, collar_percent, dispute, horizon, quote_for, notice, named))
+template <>
+struct Fields<MarketRulesBody> {
+  static constexpr std::array kDocs{
+      FieldDoc{"fee_bps", "of what a seller earns, in hundredths of a percent"},
+      FieldDoc{"bond_bps", "set aside for every offer, of what it would bring"},
+      FieldDoc{"penalty_bps", "of what is not delivered, from the bond"},
+      FieldDoc{"collar_percent", "how far a price may be from the last one; 0: as far as it likes"},
+      FieldDoc{"dispute", "what was earned is paid out after this"},
+      FieldDoc{"horizon", "how far ahead is traded"},
+      FieldDoc{"quote_for", "how long a quote is kept; 0s: none is"},
+      FieldDoc{"notice", "how long before its end a seller says that he takes back what he sold"},
+      FieldDoc{"named", "both sides of a contract learn who the other is"}};
+};
+
+struct ReclaimBody {
+  std::optional<Instant> at{};
+};
+BOOST_DESCRIBE_STRUCT(ReclaimBody, (), (at))
+template <>
+struct Fields<ReclaimBody> {
+  static constexpr std::array kDocs{
+      FieldDoc{"at", "when the contract shall end; else as soon as the notice allows"}};
+};
 
 }  // namespace tranche::wire

@@ -6,10 +6,9 @@
 TRANCHE_WIRE_JSON(tranche::wire::AccountView);
 TRANCHE_WIRE_JSON(tranche::wire::TopUpBody);
 TRANCHE_WIRE_JSON(tranche::wire::OverdraftBody);
-TRANCHE_WIRE_JSON(tranche::wire::PriceList);
-TRANCHE_WIRE_JSON(tranche::wire::PriceListBook);
 TRANCHE_WIRE_JSON(tranche::wire::CostReport);
 TRANCHE_WIRE_JSON(tranche::wire::CreditNoteBody);
 TRANCHE_WIRE_JSON(tranche::wire::CreditNoteView);
 TRANCHE_WIRE_JSON(tranche::wire::InvoiceView);
 TRANCHE_WIRE_JSON(tranche::wire::InvoiceList);
+TRANCHE_WIRE_JSON(tranche::wire::FocusCheck);

@@ -12,6 +12,7 @@
 #include "base/ids.hpp"
 #include "base/money.hpp"
 #include "base/time.hpp"
+#include "wire/hours.hpp"
 #include "wire/isolation.hpp"
 
 namespace tranche::wire {
@@ -22,6 +23,14 @@ enum class ChargeBasis : std::uint8_t {
   kMixed,      // `used_percent` of the price by use, the rest by allocation.
 };
 BOOST_DESCRIBE_ENUM(ChargeBasis, kAllocated, kUsed, kMixed)
+
+// What of a slice the price is for.
+enum class ChargeDimension : std::uint8_t {
+  kCompute,  // Its share of the device's compute.
+  kMemory,   // Its share of the device's memory.
+  kLarger,   // The larger of both: what nobody else can have.
+};
+BOOST_DESCRIBE_ENUM(ChargeDimension, kCompute, kMemory, kLarger)
 
 struct PriceRule {  // What is not said fits everything.
   std::string name{};
@@ -39,6 +48,8 @@ struct PriceRule {  // What is not said fits everything.
   std::map<std::string, Money> per_million{};  // Units of the workload: tokens, frames.
   // Set: a price of volumes, and of nothing else; its shape, if any, is their backend.
   std::optional<Money> storage_gib_hour{};
+  ChargeDimension dimension = ChargeDimension::kCompute;
+  std::optional<Hours> hours{};  // Of the day in a zone, instead of the minutes above.
 };
 BOOST_DESCRIBE_STRUCT(PriceRule,
                       (),
@@ -57,18 +68,16 @@ BOOST_DESCRIBE_STRUCT(PriceRule,
                        basis,
                        used_percent,
                        per_million,
-                       storage_gib_hour))
+                       storage_gib_hour,
+                       dimension,
+                       hours))
 
 struct PriceList {
   std::string name{};
   Instant valid_from{};
   std::vector<PriceRule> rules{};  // The first that fits holds.
+  Zones zones{};                   // Resolved at the edge for every zone that the rules name.
 };
-BOOST_DESCRIBE_STRUCT(PriceList, (), (name, valid_from, rules))
-
-struct PriceListBook {
-  std::vector<PriceList> items{};
-};
-BOOST_DESCRIBE_STRUCT(PriceListBook, (), (items))
+BOOST_DESCRIBE_STRUCT(PriceList, (), (name, valid_from, rules, zones))
 
 }  // namespace tranche::wire

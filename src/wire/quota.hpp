@@ -98,6 +98,8 @@ struct Usage {
   std::array<std::int64_t, kWorkloadKinds> gpu_milli_by_kind{};
   std::int64_t gpu_seconds_reserved = 0;
   Money spend_reserved{};
+  std::int64_t gpu_seconds_used = 0;  // In the period that runs; these two are filled in for people.
+  Money spent{};
   bool operator==(const Usage&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Usage,
@@ -111,6 +113,8 @@ BOOST_DESCRIBE_STRUCT(Usage,
                        skus,
                        gpu_milli_by_kind,
                        gpu_seconds_reserved,
-                       spend_reserved))
+                       spend_reserved,
+                       gpu_seconds_used,
+                       spent))
 
 }  // namespace tranche::wire

@@ -7,7 +7,6 @@
 // the offsets that were resolved when the rules were written, so a new time zone database changes no old
 // decision.
 #include <boost/describe/class.hpp>
-#include <boost/describe/enum.hpp>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -16,20 +15,16 @@
 
 #include "base/time.hpp"
 #include "wire/ask.hpp"
-#include "wire/zone_offset.hpp"
+#include "wire/hours.hpp"
 
 namespace tranche::wire {
 
-enum class Weekday : std::uint8_t { kMon, kTue, kWed, kThu, kFri, kSat, kSun };
-BOOST_DESCRIBE_ENUM(Weekday, kMon, kTue, kWed, kThu, kFri, kSat, kSun)
-
-struct Hours {                  // A daily span of local time; from > to runs over midnight.
-  std::string from{}, to{};     // "22:00"
-  std::string zone{};           // IANA name, as the person wrote it.
-  std::vector<Weekday> days{};  // Of the day on which the span begins; empty: every day.
-  bool operator==(const Hours&) const = default;
+struct Place {  // Nodes, by where they stand and what they are labelled with; all that is said must fit.
+  std::vector<std::string> sites{};             // One of these.
+  std::map<std::string, std::string> labels{};  // All of these.
+  bool operator==(const Place&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(Hours, (), (from, to, zone, days))
+BOOST_DESCRIBE_STRUCT(Place, (), (sites, labels))
 
 struct When {  // All that is said must fit; what is not said fits always.
   std::vector<WorkloadKind> kinds{};
@@ -38,9 +33,10 @@ struct When {  // All that is said must fit; what is not said fits always.
   std::map<std::string, std::string> labels{};
   std::optional<Hours> during{};
   std::optional<Hours> outside{};
+  std::optional<Place> at{};  // The rule binds the job on these nodes, and on no others.
   bool operator==(const When&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(When, (), (kinds, model_over, model_up_to, labels, during, outside))
+BOOST_DESCRIBE_STRUCT(When, (), (kinds, model_over, model_up_to, labels, during, outside, at))
 
 struct Then {
   bool deny = false;
@@ -51,12 +47,20 @@ struct Then {
   std::optional<Duration> time_max{};
   std::optional<std::vector<std::string>> trade_with{};   // On the exchange, with these parties only.
   std::optional<std::vector<std::string>> buy_regions{};  // Capacity from these only: where data may go.
+  std::optional<Place> only_at{};                         // Such jobs run on these nodes only.
   bool operator==(const Then&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(
-    Then,
-    (),
-    (deny, isolation, gpu_milli_max, share_percent_max, priority_max, time_max, trade_with, buy_regions))
+BOOST_DESCRIBE_STRUCT(Then,
+                      (),
+                      (deny,
+                       isolation,
+                       gpu_milli_max,
+                       share_percent_max,
+                       priority_max,
+                       time_max,
+                       trade_with,
+                       buy_regions,
+                       only_at))
 
 struct Rule {
   std::string name{};
@@ -68,7 +72,7 @@ BOOST_DESCRIBE_STRUCT(Rule, (), (name, when, then))
 
 struct Rules {
   std::vector<Rule> rules{};
-  std::map<std::string, std::vector<ZoneOffset>> zones{};  // Resolved at the edge for every zone named above.
+  Zones zones{};  // Resolved at the edge for every zone named above.
   bool operator==(const Rules&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Rules, (), (rules, zones))
