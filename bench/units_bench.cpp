@@ -129,7 +129,7 @@ while step < STEPS:
     print('step', step, flush=True)
     if told or step % 10 == 0: save()
     if told: sys.exit(75)
-    time.sleep(0.02)
+    time.sleep(0.01)
 print('result', value, flush=True)
 END
 exec python3 t.py)";
@@ -174,7 +174,9 @@ Told read_logs(Caller& user, JobId id) {
 // A job that may take its place comes twenty times; each time the training must be seen at work first.
 // Whoever was stopped is usually left alone for a while: the operator says here that nobody is.
 void preemption_rows(Site& site, Caller& user, std::vector<Row>& rows) {
-  constexpr int kTimes = 20, kSteps = 1500;
+  constexpr int kTimes = 20, kSteps = 1200;
+  constexpr auto kMost = 240s;
+  const auto until = std::chrono::steady_clock::now() + kMost;
   const std::string before = site.root().ask("GET", "/v1/settings");
   auto settings = wire::from_json<wire::Settings>(before);
   if (!settings) throw std::runtime_error("the settings cannot be read");
@@ -190,15 +192,15 @@ void preemption_rows(Site& site, Caller& user, std::vector<Row>& rows) {
       return seen.job.state == wire::JobState::kRunning &&
              seen.attempts == static_cast<std::uint32_t>(preempted) + 1;
     };
-    const auto patience = std::chrono::steady_clock::now() + 60s;
     while (!wire::is_over(seen.job.state) && !at_work()) {
-      if (std::chrono::steady_clock::now() > patience)
+      if (std::chrono::steady_clock::now() > until)
         throw std::runtime_error("the training did not come back after " + std::to_string(preempted) +
                                  " preemptions");
       std::this_thread::sleep_for(20ms);
       seen = user.job(train);
     }
     if (wire::is_over(seen.job.state)) break;
+    progress("preemption " + std::to_string(preempted + 1) + " of " + std::to_string(kTimes));
     static_cast<void>(ended_well(
         user,
         user.submit(R"({"run":"true","priority":90,"limits":{"vram":"1GB"},"resources":{"gpus":"gpu:1"}})")));
@@ -271,7 +273,7 @@ double real_peaks(std::vector<Caller>& teams) {
             &other,
             other.submit(R"({"run":"sleep 0.5","limits":{"vram":"1GB"},"resources":{"gpus":"gpu:0.33"}})"));
     const JobId film =
-        busy.submit(R"({"run":"sleep 0.5 # {frame}","kind":"render","units":{"frames":"1..36"},"chunk":4,)"
+        busy.submit(R"({"run":"sleep 0.5 # {frame}","kind":"render","units":{"frames":"1..36"},)"
                     R"("limits":{"vram":"1GB"},"resources":{"gpus":"gpu:0.33"}})");
     const JobDetail done = ended_well(busy, film);
     times.push_back(turnaround(done));
@@ -308,11 +310,16 @@ void real_farm_rows(Site& site, std::vector<Row>& rows) {
 std::vector<Row> unit_rows(Site& site) {
   std::vector<Row> rows;
   Caller user = site.user("studio", "maria");
-  if (wanted("frames")) frame_rows(user, rows);
-  if (wanted("people")) people_rows(site, rows);
-  if (wanted("preemption")) preemption_rows(site, user, rows);
-  if (wanted("farm replayed")) replayed_farm_rows(rows);
-  if (wanted("farm for real")) real_farm_rows(site, rows);
+  const auto part = [&](const char* name, const std::function<void()>& run) {
+    if (!wanted(name)) return;
+    progress(name);
+    run();
+  };
+  part("frames", [&] { frame_rows(user, rows); });
+  part("people", [&] { people_rows(site, rows); });
+  part("preemption", [&] { preemption_rows(site, user, rows); });
+  part("farm replayed", [&] { replayed_farm_rows(rows); });
+  part("farm for real", [&] { real_farm_rows(site, rows); });
   return rows;
 }
 

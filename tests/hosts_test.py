@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Server and nodes as hosts of their own: each in a network namespace, joined by wires that are cut in one direction or in
 both. Whatever is cut: one lease at a time, one result, nothing left over."""
+import http.client
 import json
 import os
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
+import threading
 import time
+import urllib.parse
 
 from node_test import Agent, Site, free_port
 from partition_test import TICKS, never_two_at_once, ticks
@@ -57,9 +62,10 @@ class HostAgent(Agent):
 class Hosts(Site):
     """The test process is on the server's host."""
 
-    def __init__(self, *names, lease="2s"):
+    def __init__(self, *names, lease="2s", serves=False):
         super().__init__(lease, devices=False)
         self.platform.arguments[1] = f"{SERVER}:{free_port()}"
+        self.serves = serves
         self.hosts = {name: Host(name, number + 1) for number, name in enumerate(names)}
 
     def __enter__(self):
@@ -67,7 +73,7 @@ class Hosts(Site):
         for host in self.hosts.values():
             agent = HostAgent(self, host)
             self.agents.append(agent)
-            agent.start("--drain-on-exit")
+            agent.start("--drain-on-exit", *(("--service-address", host.address) if self.serves else ()))
         for agent in self.agents:
             self.until(lambda agent=agent: self.node(agent.name)["connected"] and self.node(agent.name)["state"] == "ready",
                        agent.log_text)
@@ -220,6 +226,92 @@ def members_of_a_gang_reach_each_other_and_nobody_else():
         return f"on {len(nodes)} nodes"
 
 
+# Answers with what it was sent, and with a word of its own.
+ECHO = """exec python3 - <<'P'
+import http.server, os
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def log_message(self, *unused): pass
+    def do_GET(self):
+        text = b"ANSWER-IN-THE-CLEAR " + self.headers.get("X-Word", "").encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+P"""
+
+
+class Wiretap:
+    """Everything that passes on a wire."""
+
+    def __init__(self, wire):
+        self.tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        self.tap.bind((wire, 0))
+        self.tap.settimeout(0.2)
+        self.heard, self.going = b"", True
+        self.thread = threading.Thread(target=self.listen)
+        self.thread.start()
+
+    def listen(self):
+        while self.going:
+            try:
+                self.heard += self.tap.recv(65535)
+            except (TimeoutError, OSError):  # The wire goes when the hosts do.
+                pass
+
+    def end(self):
+        self.going = False
+        self.thread.join()
+        self.tap.close()
+        return self.heard
+
+
+def requests_between_machines_are_sealed():
+    """The gateway reaches a replica on another host under mutual TLS: the wire tells nothing, and nobody else comes in."""
+    with Hosts("one", lease="30s", serves=True) as site:
+        body = {"name": "echo", "ready": "/", "job": {"run": ECHO, "port": 8000, "resources": {"cpus": "0.25+"}}}
+        assert site.ana.put("/v1/services", body).status == 200
+        site.until(lambda: site.ana.get("/v1/services/echo").json["ready"] == 1,
+                   lambda: site.ana.get("/v1/services/echo").body + site.agents[0].log_text())
+        view = site.ana.get("/v1/services/echo").json
+        url, door = urllib.parse.urlsplit(view["url"]), view["copies"][0]["address"]
+        assert door.startswith(site.hosts["one"].address + ":"), view
+        tap = Wiretap(site.hosts["one"].wire)
+        connection = http.client.HTTPConnection(url.hostname, url.port, timeout=30)  # The gateway is on this host.
+        for _ in range(3):
+            connection.request("GET", url.path + "/", headers={"Authorization": f"Bearer {site.token}", "X-Word": "QUESTION-IN-THE-CLEAR"})
+            answer = connection.getresponse().read()
+            assert answer == b"ANSWER-IN-THE-CLEAR QUESTION-IN-THE-CLEAR", answer
+        heard = tap.end()
+        assert len(heard) > 1000 and b"IN-THE-CLEAR" not in heard and b"HTTP/1.1" not in heard, heard[:300]
+        # Whoever else reaches the door is not let in: without TLS, and with a certificate of nobody's.
+        host, port = door.rsplit(":", 1)
+        plain = socket.create_connection((host, int(port)), 5)
+        plain.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        plain.settimeout(10)
+        try:
+            assert b"ANSWER" not in plain.recv(4096)
+        except ConnectionResetError:
+            pass
+        try:
+            sealed = ssl._create_unverified_context().wrap_socket(socket.create_connection((host, int(port)), 5))
+            sealed.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert b"ANSWER" not in sealed.recv(4096)
+        except (ssl.SSLError, ConnectionResetError):
+            pass
+        # Another node's own certificate opens nothing either.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.load_cert_chain(site.agents[0].data / "node.pem", site.agents[0].data / "node.key")
+        try:
+            node = context.wrap_socket(socket.create_connection((host, int(port)), 5))
+            node.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert b"ANSWER" not in node.recv(4096)
+        except (ssl.SSLError, ConnectionResetError):
+            pass
+
+
 if __name__ == "__main__":
     able = os.geteuid() == 0 and all(map(shutil.which, ("ip", "nft", "nsenter", "unshare")))
     if not able:
@@ -234,4 +326,5 @@ if __name__ == "__main__":
     run("ip", "addr", "add", f"{SERVER}/32", "dev", "lo")
     run("sysctl", "-q", "-w", "net.ipv4.ip_forward=1")
     main([a_host_that_is_cut_off_loses_its_job_once, a_cut_shorter_than_the_lease_disturbs_nothing,
-          a_killed_agent_behind_a_cut_comes_back_with_its_job, members_of_a_gang_reach_each_other_and_nobody_else])
+          a_killed_agent_behind_a_cut_comes_back_with_its_job, members_of_a_gang_reach_each_other_and_nobody_else,
+          requests_between_machines_are_sealed])

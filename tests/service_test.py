@@ -324,84 +324,6 @@ def waiting_and_lateness_bring_replicas():
         assert "p99 within 1ms; 0.0 %" in shown, shown
 
 
-# A page, and a WebSocket that talks back, below $TRANCHE_BASE_URL; says what it saw of the one who asks.
-DESK = """
-import asyncio, http, os, websockets
-base = os.environ["TRANCHE_BASE_URL"]
-async def talk(socket):
-    async for message in socket:
-        await socket.send(message[::-1])
-async def page(path, headers):
-    if not path.startswith(base): return (http.HTTPStatus.NOT_FOUND, [], b"not below " + base.encode())
-    if "Upgrade" in headers: return None
-    return (http.HTTPStatus.OK, [], f"{path}|{headers.get('Cookie')}|{headers.get('Authorization')}".encode())
-async def main():
-    async with websockets.serve(talk, "127.0.0.1", int(os.environ["PORT"]), process_request=page):
-        await asyncio.Future()
-asyncio.run(main())
-"""
-DESK_CALLER = """
-import asyncio, sys, websockets
-async def main(url, cookie, origin):
-    try:
-        async with websockets.connect(url, extra_headers={"Cookie": cookie, "Origin": origin}) as socket:
-            await socket.send("kernel")
-            print(await socket.recv(), flush=True)
-    except websockets.exceptions.InvalidStatusCode as refused:
-        print(refused.status_code, flush=True)
-asyncio.run(main(*sys.argv[1:]))
-"""
-
-
-def a_notebook_is_its_owners_alone():
-    """Signed in by the address once, pages and WebSockets pass with the cookie; nobody else's token does; idle it stops."""
-    if subprocess.run([DEBIAN_PYTHON, "-c", "import websockets"], capture_output=True, check=False).returncode != 0:
-        return "[skipped] python3-websockets is not installed"
-    with shared_site() as site:
-        done = subprocess.run([TRANCHE, "notebook", "--cpus", "0.25+", "--idle-stop", "1s", "--env", "CODE=" + DESK, "-o", "json",
-                               "--", "sh", "-c", f'exec {DEBIAN_PYTHON} -c "$CODE"'], text=True, capture_output=True, check=False,
-                              timeout=PATIENCE, env={**os.environ, "TRANCHE_TOKEN": site.token,
-                                                     "TRANCHE_URL": f"http://127.0.0.1:{site.platform.port}"})
-        assert done.returncode == 0, done.stderr
-        view = json.loads(done.stdout)
-        url = urllib.parse.urlsplit(view["url"])
-        assert url.path == "/acme/notebook-ana/" and url.query.startswith("tranche_token="), url
-
-        def ask(path, **fields):
-            connection = http.client.HTTPConnection(url.hostname, url.port, timeout=PATIENCE)
-            connection.request("GET", path, headers=fields)
-            answer = connection.getresponse()
-            text = answer.read().decode()
-            connection.close()
-            return answer.status, text, answer.headers
-
-        status, _, fields = ask(f"{url.path}?{url.query}&a=1")
-        assert status == 303 and fields["Location"] == url.path + "?a=1", (status, fields)
-        cookie, *rest = fields["Set-Cookie"].split("; ")
-        assert rest == ["Path=" + url.path, "HttpOnly", "SameSite=Lax"], rest
-        status, text, _ = ask(url.path + "tree", Cookie=cookie + "; own=1")  # Waits for the program to start.
-        assert (status, text) == (200, url.path + "tree|own=1|None"), (status, text)
-        assert ask(url.path, Authorization=f"Bearer {site.token}")[0] == 200  # Programs of hers, as everywhere.
-        assert ask(url.path)[0] == 401
-        assert ask(url.path, Cookie=cookie, Origin="http://elsewhere")[0] == 401
-        _, colleague = make_user(site.operator, "acme", "carl", ["tenant_admin"])
-        assert ask(url.path, Authorization=f"Bearer {colleague}")[0] == 404
-        assert ask(url.path, Cookie=f"tranche_login={colleague}")[0] == 404
-        assert ask(f"{url.path}?tranche_token={colleague}")[0] == 404
-        assert ask(url.path, Authorization=f"Bearer {site.platform.operator_token}")[0] == 404
-
-        def talk(sent, origin):
-            return subprocess.run([DEBIAN_PYTHON, "-c", DESK_CALLER, f"ws://{url.netloc}{url.path}channel", sent, origin], text=True,
-                                  capture_output=True, timeout=PATIENCE, check=True).stdout.strip()
-
-        assert talk(cookie, f"http://{url.netloc}") == "lenrek"
-        assert talk(cookie, "http://elsewhere") == "401"
-        assert talk(f"tranche_login={colleague}", f"http://{url.netloc}") == "404"
-        site.until(lambda: site.ana.get("/v1/services/notebook-ana").json["replicas"] == 0)  # Nobody uses it.
-        assert ask(url.path, Cookie=cookie)[0] == 200  # And starts again when she is back.
-    return None
-
-
 def a_service_that_never_works_says_so():
     """Replicas that end, or never become ready, are replaced more and more rarely, and the reason is shown."""
     with shared_site() as site:
@@ -418,6 +340,6 @@ def a_service_that_never_works_says_so():
 
 if __name__ == "__main__":
     main([requests_reach_a_job_without_a_network, a_replica_dies_under_load, a_rolling_update_drops_nothing,
-          from_zero_and_back, versions_share_by_weight, whoever_waits_for_a_removed_service_is_told, the_service_of_the_examples,
-          waiting_and_lateness_bring_replicas, an_upgrade_passes_through, a_replica_that_hangs_delays_no_other_service,
-          a_notebook_is_its_owners_alone, a_service_that_never_works_says_so])
+          from_zero_and_back, versions_share_by_weight, whoever_waits_for_a_removed_service_is_told,
+          the_service_of_the_examples, an_upgrade_passes_through, a_replica_that_hangs_delays_no_other_service,
+          waiting_and_lateness_bring_replicas, a_service_that_never_works_says_so])

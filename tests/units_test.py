@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work that knows its units, on a real server and agent: progress, frames, results, jobs that wait for others."""
+import datetime
 import json
 import os
 import pathlib
@@ -7,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import zoneinfo
 
 from node_test import PATIENCE, Site, shared_site
 from tranche_platform import TRANCHE, Client, main, make_user
@@ -134,26 +136,6 @@ def a_worker_lost_in_a_gang():
         assert show(site, neighbour)["job"]["state"] == "running"
 
 
-def a_checkpoint_cut_in_the_middle():
-    """Killed while it writes a checkpoint, the training goes on from the last whole one, to the same result."""
-    code = (EXAMPLES / "training/train.py").read_text()
-    job = {"run": 'exec python3 -c "$CODE"', "kind": "training", "envs": {"CODE": code, "STEPS": "30", "PAUSE": "0"}}
-    cut = code.replace("        json.dump(state, file)\n",
-                       "        text = json.dumps(state)\n"
-                       "        if state['step'] == 20 and os.environ['TRANCHE_ATTEMPT'] == '1':\n"
-                       "            file.write(text[:len(text) // 2]); file.flush(); os.kill(os.getpid(), 9)\n"
-                       "        file.write(text)\n")
-    assert cut != code
-    with shared_site() as site:
-        whole = submit(site, **job)
-        torn = submit(site, **{**job, "retry": 1, "envs": {**job["envs"], "CODE": cut}})
-        for one in (whole, torn):
-            assert until(site, one, over)["job"]["state"] == "succeeded"
-        said = results_of(site, torn)
-        assert [line for line in said if line.startswith("from")] == ["from step 0", "from step 10"], said
-        assert said[-1].startswith("result") and said[-1] == results_of(site, whole)[-1], said
-
-
 def frames_survive_a_killed_agent():
     """The agent is killed in the middle of a chunk and comes back: no frame is lost, and none counted twice."""
     with Site() as site:
@@ -179,119 +161,6 @@ def the_animation_of_the_examples():
             pictures = sorted(pathlib.Path(folder).glob("*.png"))
             assert len(pictures) == 24 and all(p.read_bytes().startswith(b"\x89PNG") for p in pictures), pictures
     return None
-
-
-def a_training_goes_on_where_it_stopped():
-    """Preempted again and again the training ends with the same bits as without, and says its steps."""
-    code = (EXAMPLES / "training/train.py").read_text()
-    job = {"run": 'exec python3 -c "$CODE"', "kind": "training", "envs": {"CODE": code, "STEPS": "12"}}
-    with shared_site() as site:
-        alone = submit(site, **job)
-        assert until(site, alone, over)["job"]["state"] == "succeeded"
-        wanted = [line for line in site.logs(alone).splitlines() if line.startswith("result")]
-        # Every attempt is asked to stop after its first step, so each gets a little further.
-        interrupted = ('python3 -c "$CODE" > out & child=$!; until grep -q "tranche: step" out || ! kill -0 $child; do sleep 0.01; done; '
-                       'kill -USR1 $child; wait $child; code=$?; cat out; exit $code')
-        cut = submit(site, **{**job, "retry": 100, "run": interrupted})
-        detail = until(site, cut, over)
-        assert detail["job"]["state"] == "succeeded" and detail["attempts"] > 1, detail
-        assert [line for line in site.logs(cut).splitlines() if line.startswith("result")] == wanted
-        assert detail["progress"]["done"] == 12 and detail["progress"]["unit"] == "step", detail
-        return f"{detail['attempts']} attempts"
-
-
-def results_of(site, job, client=None):
-    """What the training said itself, over all its attempts: where it began each time, its steps, its result."""
-    client = client or site.ana
-    lines = []
-    for attempt in range(1, client.get(f"/v1/jobs/{job}").json["attempts"] + 1):
-        lines += client.get(f"/v1/jobs/{job}/logs?attempt={attempt}").body.splitlines()
-    return lines
-
-
-def settings(site, **change):
-    operator = site.platform.client()  # A connection that was idle for long is closed by the server.
-    answer = operator.put("/v1/settings", {**operator.get("/v1/settings").json, **change})
-    assert answer.status == 200, answer
-
-
-def a_training_gives_way_again_and_again():
-    """Work that goes first takes its device several times: no step is done twice, and the result is the same."""
-    times = 3
-    job = {"run": 'exec python3 -c "$CODE"', "kind": "training", "priority": 10, "preemptible": True,
-           "envs": {"CODE": (EXAMPLES / "training/train.py").read_text(), "STEPS": "60", "PAUSE": "0.2"},
-           "checkpoint": {"signal": "SIGUSR1", "grace": "60s"}, "resources": {"gpus": "gpu:0.9"}, "limits": {"vram": "100MB"}}
-    with shared_site() as site:
-        site.until(lambda: site.operator.get("/v1/devices").json["items"])
-        settings(site, minimum_run="0s")
-        alone = submit(site, **{**job, "envs": {**job["envs"], "PAUSE": "0"}})
-        assert until(site, alone, over)["job"]["state"] == "succeeded"
-        cut = submit(site, **job)
-        for attempt in range(1, times + 1):
-            until(site, cut, lambda d, n=attempt: d["attempts"] == n and d["job"]["state"] == "running")
-            site.until(lambda: "tranche: step" in site.ana.get(f"/v1/jobs/{cut}/logs").body)
-            first = submit(site, priority=90, resources={"gpus": "gpu:0.9"}, limits={"vram": "100MB"})
-            assert until(site, first, over)["job"]["state"] == "succeeded"
-        detail = until(site, cut, over)
-        settings(site, minimum_run="10m")
-        assert detail["job"]["state"] == "succeeded" and detail["attempts"] == times + 1, detail
-        assert len(detail["interruptions"]) == times, detail
-        said = results_of(site, cut)
-        steps = [int(line.split()[2].split("/")[0]) for line in said if line.startswith("tranche: step")]
-        assert steps == list(range(1, 61)), steps
-        assert [line for line in said if line.startswith("result")] == \
-            [line for line in results_of(site, alone) if line.startswith("result")]
-
-
-def an_elastic_training_gives_and_takes_workers():
-    """It starts with all there is, goes on with half while the owner is there, then with all again; same result."""
-    code = (EXAMPLES / "training/elastic.py").read_text()
-    # Slow while it is watched, and as fast as it can once it has been given and taken from.
-    job = {"run": 'PAUSE=$([ $TRANCHE_ATTEMPT -ge 3 ] && echo 0 || echo 1) exec python3 -c "$CODE"', "kind": "training",
-           "envs": {"CODE": code, "STEPS": "60"}, "checkpoint": {"signal": "SIGUSR1", "grace": "60s"},
-           "resources": {"gpus": "gpu:0.25"}, "limits": {"vram": "50MB"}}
-    with shared_site() as site:
-        site.until(lambda: site.operator.get("/v1/devices").json["items"])
-        settings(site, minimum_run="1s")
-        assert site.operator.post("/v1/tenants", {"name": "globex"}).status == 201
-        _, token = make_user(site.operator, "globex", "bo", ["member"])
-        bo = Client(site.platform.port, token)
-        for tenant, quota in (("acme", {"gpu_milli": {"guaranteed": 500}}), ("globex", {})):
-            assert site.operator.put(f"/v1/quotas/{tenant}", {"share_soft": True, **quota}).status == 200
-
-        def seen(id_, wanted):
-            site.until(lambda: wanted(bo.get(f"/v1/jobs/{id_}").json), lambda: bo.get(f"/v1/jobs/{id_}").body)
-            return bo.get(f"/v1/jobs/{id_}").json
-
-        alone = bo.post("/v1/jobs", {**job, "run": 'PAUSE=0 exec python3 -c "$CODE"', "workers": 1}).json["id"]
-        assert seen(alone, over)["job"]["state"] == "succeeded"
-        asked = subprocess.run([TRANCHE, "run", "-f", "-", "--workers", "1..4", "-o", "name"], input=json.dumps(job), text=True,
-                               capture_output=True, timeout=PATIENCE, check=False,
-                               env={**os.environ, "TRANCHE_URL": f"http://127.0.0.1:{site.platform.port}", "TRANCHE_TOKEN": token})
-        assert asked.returncode == 0, asked.stderr
-        training = asked.stdout.strip()
-
-        def at_work(workers, attempt):
-            seen(training, lambda d: d["ask"]["nodes"] == workers and d["attempts"] == attempt and d["job"]["state"] == "running")
-            site.until(lambda: "tranche: step" in bo.get(f"/v1/jobs/{training}/logs?attempt={attempt}").body)
-
-        at_work(4, 1)
-        owner = submit(site, run="sleep 600", resources={"gpus": "gpu:0.5"}, limits={"vram": "50MB"})
-        until(site, owner, lambda d: d["job"]["state"] == "running")
-        at_work(2, 2)
-        shown = subprocess.run([TRANCHE, "show", training], text=True, capture_output=True, timeout=PATIENCE, check=True,
-                               env={**os.environ, "TRANCHE_URL": f"http://127.0.0.1:{site.platform.port}", "TRANCHE_TOKEN": token}).stdout
-        assert "workers     2 of 1..4" in shown and "goes on with fewer workers" in shown, shown
-        site.ana.post(f"/v1/jobs/{owner}/stop")
-        detail = seen(training, over)
-        settings(site, minimum_run="10m")
-        assert detail["job"]["state"] == "succeeded" and detail["attempts"] == 3, detail
-        said = results_of(site, training, bo)
-        begun = [line.split() for line in said if line.startswith("from step")]
-        assert [words[4] for words in begun] == ["4", "2", "4"], begun
-        assert 0 == int(begun[0][2]) < int(begun[1][2]) < int(begun[2][2]), begun
-        assert [line for line in said if line.startswith("result")] == \
-            [line for line in results_of(site, alone, bo) if line.startswith("result")]
 
 
 def stopping_a_render():
@@ -440,8 +309,19 @@ def a_clip_in_pieces():
         assert made.returncode == 0, made.stderr
         job = made.stdout.strip()
         detail = until(site, job, over)
-        assert detail["job"]["state"] == "succeeded" and detail["progress"]["done"] == 3, detail
-        assert "6s of 6s" in tranche(site, "show", job).stdout
+        progress = detail["progress"]
+        assert detail["job"]["state"] == "succeeded" and (progress["pieces_done"], progress["pieces"]) == (3, 3), detail
+        assert (progress["unit"], progress["done"], progress["total"]) == ("second", 6, 6), detail
+        shown = tranche(site, "show", job).stdout
+        assert "6s of 6s, 3 of 3 pieces" in shown and "times real time" in shown, shown
+        quota = site.operator.get("/v1/quotas/acme").json
+        assert quota["units"]["seconds"]["done"] >= 6, quota
+        # By frames: a piece ends at the first key frame behind each multiple of so many: 2, 1, 2 and 1 seconds.
+        by_frames = tranche(site, "run", "--kind", "video", "--input", clip, "--by", "frames", "--segment", "15", "--cpus", "1",
+                            "-o", "json", "--", "cp", "{input}", "{output}")
+        assert by_frames.returncode == 0, by_frames.stderr
+        pieces = until(site, json.loads(by_frames.stdout)["id"], over)
+        assert pieces["job"]["state"] == "succeeded" and pieces["progress"]["pieces"] == 4, pieces
         joined = tranche(site, "results", job, "--join", out)
         assert joined.returncode == 0, joined.stderr
         frames = subprocess.run(["ffprobe", "-v", "error", "-count_frames", "-select_streams", "v:0", "-show_entries",
@@ -452,9 +332,123 @@ def a_clip_in_pieces():
     return None
 
 
+def a_segment_that_hangs():
+    """A piece whose work never ends is ended by the time limit and named; the others are done, and counted in seconds."""
+    if shutil.which("ffmpeg") is None:
+        return "[skipped] ffmpeg is not installed"
+    with shared_site() as site, tempfile.TemporaryDirectory() as folder:
+        clip = f"{folder}/clip.mp4"
+        subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc=duration=6:size=64x48:rate=10", "-g", "10",
+                        "-c:v", "mpeg4", clip], check=True)
+        made = tranche(site, "run", "--kind", "video", "--input", clip, "--segment", "2s", "--cpus", "0.25+", "--time", "3s",
+                       "--chunk", "1", "--retry", "0", "-o", "name", "--", "sh", "-c",
+                       'case {input} in *2.mkv) sleep 600;; esac; cp {input} {output}')
+        assert made.returncode == 0, made.stderr
+        detail = until(site, made.stdout.strip(), over)
+        assert detail["job"]["state"] == "failed" and detail["end_reason"] == "units_failed", detail
+        assert detail["progress"]["done"] == 4 and detail["progress"]["pieces_done"] == 2, detail
+        assert "unit 2" in detail["message"], detail
+    return None
+
+
+def quotas_in_units():
+    """Frames are promised at submission, steps end their job at the limit, and every refusal names level and numbers."""
+    with Site() as site:
+        site.agent("n1")
+        operator = {**os.environ, "TRANCHE_URL": f"http://127.0.0.1:{site.platform.port}",
+                    "TRANCHE_TOKEN": site.platform.operator_token}
+        done = subprocess.run([TRANCHE, "quota", "set", "acme", "--units", "frames=10", "--units", "steps=50", "--period", "day"],
+                              env=operator, text=True, capture_output=True, timeout=PATIENCE, check=False)
+        assert done.returncode == 0, done.stderr
+        film = submit(site, run="sleep 600 # {frame}", units={"frames": "1..6"})
+        refused = tranche(site, "run", "--frames", "1-5", "--cpus", "1", "--", "true", "{frame}")
+        assert refused.returncode != 0 and "acme may do 10 frames a day: 0 are done, 6 promised to jobs" in refused.stderr, refused.stderr
+        assert "ask for at most 4" in refused.stderr, refused.stderr
+        planned = tranche(site, "run", "--frames", "1-5", "--cpus", "1", "--dry-run", "--", "true", "{frame}")
+        assert planned.returncode == 6 and "10 frames a day" in planned.stderr, planned
+        assert site.ana.post(f"/v1/jobs/{film}/stop").status == 200
+        until(site, film, over)
+        short = submit(site, run="sleep 0.05 # {frame}", name="short", units={"frames": "1..4"}, resources={"cpus": "1"})
+        assert until(site, short, over)["job"]["state"] == "succeeded"
+        shown = subprocess.run([TRANCHE, "quota", "show", "acme"], env=operator, text=True, capture_output=True,
+                               timeout=PATIENCE, check=True).stdout
+        row = next(line for line in shown.splitlines() if "frames a day" in line)
+        assert row.split()[-2:] == ["4", "10"], shown
+        # What such frames took before is known to the next submission.
+        plan = tranche(site, "run", "--name", "short", "--frames", "1-6", "--cpus", "1", "--dry-run", "--", "sleep", "0.05", "{frame}")
+        assert "frames      6, " in plan.stdout and f"by {short} of the same name" in plan.stdout, (plan.stdout, plan.stderr)
+        training = submit(site, kind="training", run='n=0; trap "exit 3" TERM; while :; do n=$((n+1)); echo "tranche: step $n"; sleep 0.02; done')
+        detail = until(site, training, over)
+        assert detail["job"]["state"] == "failed" and detail["end_reason"] == "unit_quota", detail
+        assert "acme may do 50 steps a day, and they are done" in detail["message"], detail
+        again = site.ana.post("/v1/jobs", {"kind": "finetune", "run": "true"})
+        assert again.status == 403 and "units.steps" in again.body, again
+        wrong = site.operator.put("/v1/quotas/acme", {"units": {"pictures": 3}})
+        assert wrong.status == 422 and "frames, seconds, steps" in wrong.body, wrong
+        demand = tranche(site, "forecast", "demand", "--units", "--hours", "2")
+        assert demand.returncode == 0 and demand.stdout.startswith("HOUR"), demand
+        fair = subprocess.run([TRANCHE, "settings", "set", "--fair", "frames=30s", "--fair", "tokens=1ms"], env=operator, text=True,
+                              capture_output=True, timeout=PATIENCE, check=True)
+        assert "frames=30s,tokens=1ms" in fair.stdout, fair.stdout
+        bad = subprocess.run([TRANCHE, "settings", "set", "--fair", "frames"], env=operator, text=True, capture_output=True,
+                             timeout=PATIENCE, check=False)
+        assert bad.returncode == 2 and "frames=30s" in bad.stderr, bad.stderr
+
+
+def a_deadline_by_clocks_on_the_wall():
+    """08:00 in Madrid is the next one there; what is no time, or no zone, is refused with what would be."""
+    with shared_site() as site:
+        made = tranche(site, "run", "--frames", "1-3", "--deadline", "08:00", "--tz", "Europe/Madrid", "--cpus", "1", "-o", "name",
+                       "--", "sleep", "0.01", "{frame}")
+        assert made.returncode == 0, made.stderr
+        zone = zoneinfo.ZoneInfo("Europe/Madrid")
+        said = datetime.datetime.fromisoformat(show(site, made.stdout.strip())["ask"]["deadline"].replace("Z", "+00:00"))
+        local = said.astimezone(zone)
+        assert (local.hour, local.minute) == (8, 0), local
+        now = datetime.datetime.now(zone)
+        assert now < local <= now + datetime.timedelta(days=1, hours=1), (now, local)
+        assert "deadline" in tranche(site, "show", made.stdout.strip()).stdout
+        for flags, words in ((("--deadline", "breakfast"), "is no time"), (("--deadline", "08:00", "--tz", "Mars/Base"), "no time zone"),
+                             (("--tz", "Europe/Madrid"), "--tz is the zone of")):
+            refused = tranche(site, "run", *flags, "--cpus", "1", "--", "true")
+            assert refused.returncode != 0 and words in refused.stderr, (flags, refused.stderr)
+
+
+def a_pipeline_of_steps_with_and_without_a_device():
+    """Prepare on processors, render on a slice, publish on processors again: each after the other, one job file each."""
+    with shared_site() as site:
+        site.until(lambda: site.operator.get("/v1/devices").json["items"])
+        first = submit(site, run="echo prepared", resources={"cpus": "1"})
+        second = submit(site, run='test -n "$TRANCHE_JOB" && echo computed', after=[first], resources={"gpus": "gpu:0.5"},
+                        limits={"vram": "100MB"})
+        made = tranche(site, "run", "--after", f"{second}:ok", "--cpus", "1", "-o", "name", "--", "echo", "published")
+        assert made.returncode == 0, made.stderr
+        third = made.stdout.strip()
+        details = [until(site, job, over) for job in (first, second, third)]
+        assert [detail["job"]["state"] for detail in details] == ["succeeded"] * 3, details
+        assert [detail["ask"]["instances"] for detail in details] == [0, 1, 0], details
+        ends = [detail["job"]["ended"] for detail in details]
+        assert ends == sorted(ends) and details[2]["job"]["started"] >= ends[1], ends
+
+
+def a_sky_file_and_a_batch_script():
+    """A SkyPilot file and an #SBATCH script run as they are."""
+    sky = "name: sky\nresources:\n  cpus: 1+\nenvs:\n  WHO: world\nsetup: echo set up\nrun: |\n  echo hello $WHO\n"
+    batch = "#!/bin/bash\n#SBATCH --job-name=batch\n#SBATCH --cpus-per-task=1\n#SBATCH --time=5\necho in $SLURM_JOB_NAME\n"
+    with shared_site() as site, tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "sky.yaml").write_text(sky)
+        pathlib.Path(folder, "batch.sh").write_text(batch)
+        for words, said in ((("run", "-f", f"{folder}/sky.yaml"), "hello world"), (("sbatch", f"{folder}/batch.sh"), "in batch")):
+            made = tranche(site, *words, "-o", "name")
+            assert made.returncode == 0, made.stderr
+            job = made.stdout.strip()
+            assert until(site, job, over)["job"]["state"] == "succeeded"
+            assert said in site.logs(job), site.logs(job)
+
+
 if __name__ == "__main__":
     main([progress_of_steps, frames_of_a_render, frames_go_on_in_one_sandbox, frame_that_always_fails, a_frame_that_hangs,
-          a_worker_lost_in_a_gang, a_checkpoint_cut_in_the_middle, frames_survive_a_killed_agent,
-          the_animation_of_the_examples, a_training_goes_on_where_it_stopped,
-          a_training_gives_way_again_and_again, an_elastic_training_gives_and_takes_workers, stopping_a_render, jobs_after_jobs, restart_in_the_middle, a_job_again_and_again,
-          a_job_in_its_hours, a_shell_on_a_slice, a_clip_in_pieces, the_cheapest_hours])
+          a_worker_lost_in_a_gang, frames_survive_a_killed_agent, the_animation_of_the_examples, stopping_a_render,
+          jobs_after_jobs, restart_in_the_middle, a_job_again_and_again, a_job_in_its_hours, the_cheapest_hours,
+          a_shell_on_a_slice, a_clip_in_pieces, a_segment_that_hangs, quotas_in_units, a_deadline_by_clocks_on_the_wall,
+          a_pipeline_of_steps_with_and_without_a_device, a_sky_file_and_a_batch_script])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small training loop: fits a line by gradient descent, checkpoints, and goes on where it stopped.
 
-Preempted (SIGUSR1 by default, see `checkpoint` in the job file) it saves its state and ends; started again it reads
-the last whole checkpoint. The result is the same as without an interruption, bit for bit.
+Preempted (SIGUSR1 by default, see `checkpoint` in the job file) it saves its state and ends; started again, on whatever
+node, it goes on from the last checkpoint that is whole. The result is the same as without an interruption, bit for bit.
 """
 import json
 import os
@@ -22,22 +22,35 @@ def on_signal(*_):
     asked_to_stop = True
 
 
+def checkpoints():
+    """All there are, the newest first."""
+    names = [name for name in os.listdir(FOLDER) if name.startswith("step-") and name.endswith(".json")]
+    return sorted(names, key=lambda name: int(name[5:-5]), reverse=True)
+
+
 def load():
-    try:
-        with open(os.path.join(FOLDER, "state.json")) as file:
-            return json.load(file)
-    except (OSError, ValueError):  # None yet, or one that was cut: begin anew.
-        return {"step": 0, "slope": 0.0, "offset": 0.0}
+    resume = os.environ.get("TRANCHE_RESUME")  # The newest that the platform knows to be whole.
+    for path in [resume] if resume else [os.path.join(FOLDER, name) for name in checkpoints()]:
+        try:
+            with open(path) as file:
+                return json.load(file)
+        except (OSError, ValueError):  # One that was cut: the one before it.
+            pass
+    return {"step": 0, "slope": 0.0, "offset": 0.0}
 
 
 def save(state):
     """Whole or not at all: a checkpoint that was cut in the middle is never seen."""
-    part = os.path.join(FOLDER, "state.part")
+    name = f"step-{state['step']}.json"
+    part = os.path.join(FOLDER, name + ".part")
     with open(part, "w") as file:
         json.dump(state, file)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(part, os.path.join(FOLDER, "state.json"))
+    os.replace(part, os.path.join(FOLDER, name))
+    print(f"tranche: checkpoint {name}", flush=True)
+    for old in checkpoints()[3:]:
+        os.remove(os.path.join(FOLDER, old))
 
 
 def main():

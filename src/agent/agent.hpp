@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/checkpoint_carrier.hpp"
 #include "agent/chores.hpp"
 #include "agent/device_orders.hpp"
 #include "agent/device_shares.hpp"
@@ -87,7 +88,12 @@ class Agent {
     BootTime shares_next = 0, shares_until = 0;  // Something on a device is not taken down yet.
     wire::Receipts receipts{};
     ProgressReader progress{};
-    ServiceDoor door{};  // Of a service.
+    ServiceDoor door{};                                // Of a service.
+    wire::WorkUnit told_unit = wire::WorkUnit::kNone;  // How far it said it is.
+    std::int64_t told_done = 0;
+    std::size_t registering = 0;                     // Checkpoints that are being looked at.
+    bool owes_later = false;                         // It is over, and gives its slice back once they were.
+    std::shared_ptr<std::atomic<bool>> gathering{};  // Whether what it saved elsewhere is still wanted.
   };
   struct Device {
     wire::DeviceFacts facts{};
@@ -214,6 +220,14 @@ class Agent {
   void tell_progress(Job& job);
   void count_results(Job& job);
   void open_service(Job& job);
+  [[nodiscard]] net::TlsServerOptions door_identity() const;
+
+  // agent_checkpoints.cpp: what jobs save.
+  void register_checkpoints(Job& job, const std::vector<wire::CheckpointNote>& said);
+  void registered(LeaseId lease, const wire::CheckpointNote& note, bool is_there);
+  void gather(Job& job, SandboxPlan plan);
+  void gathered(LeaseId lease, SandboxPlan plan, const Gathered& found);
+  void take_checkpoint_wish(const wire::CheckpointWish& wish);
 
   AgentOptions options_;
   Identity identity_;
@@ -242,6 +256,7 @@ class Agent {
   LeaseTable table_;
   Spool spool_;
   std::map<LeaseId, Job> jobs_;
+  std::unique_ptr<net::SealedDoors> sealed_doors_;  // Made with the first service that others reach.
   std::unique_ptr<Link> link_;
 
   enum class Arrival { kOpened, kFrame, kClosed };

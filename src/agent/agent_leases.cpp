@@ -104,7 +104,7 @@ void Agent::start(const wire::LeaseGrant& grant) {
   attach_volumes(grant, *plan);
   report(job, LeaseState::kAccepted);
   if (!grant.slices.empty()) write_whole(job.folder.path() / "cdi.json", cdi_specification(*plan), 0600);
-  prepare(job, std::move(*plan));
+  gather(job, std::move(*plan));
 }
 
 void Agent::launch(Job& job, const SandboxPlan& plan) {
@@ -157,6 +157,7 @@ void Agent::order(Job& job, const ShimOrder& order) {
   if (options_.simulated) return simulate_order(job, order);
   if (job.fetching) {
     if (order.kind == OrderKind::kStop || order.kind == OrderKind::kKill) job.ended_by = order;
+    if (job.ended_by && job.gathering) job.gathering->store(false);
     return;
   }
   job.unheard.reset();
@@ -175,6 +176,7 @@ void Agent::report(Job& job, LeaseState state, const std::string& message) {
     report.at = instant(page.running_since);
     open_service(job);
     report.port = job.door.port;
+    report.port_sealed = job.door.is_sealed();
   }
   if (state == LeaseState::kEnded) {
     report.at = instant(page.ended_at);
@@ -256,14 +258,18 @@ void Agent::settle(Job& job) {
   job.meter_next = 0;
   job.simulated_end = 0;
   job.settling = true;
-  close_service_door(job.door);
+  close_service_door(job.door, sealed_doors_.get());
   tell_progress(
       job);  // Before the end: verdicts count only while the lease lives, and units are charged with it.
   meter(job, instant(page.ended_at));
   job.receipts.behaviours = {behaviour_of(job)};
   if (guard_)
     job.receipts.limits = guard_->limits(grant, instant(page.running_since), instant(page.ended_at));
-  if (grant.must_scrub && may_wait(job)) return owe_wipe(job);
+  if (grant.must_scrub && may_wait(job)) {
+    job.owes_later = job.registering > 0;
+    if (!job.owes_later) owe_wipe(job);
+    return;
+  }
   if (grant.must_scrub) begin_scrub(job);
   for (const wire::SliceGrant& slice : grant.slices)
     if (!in_use(slice.uuid)) pay_wipes(slice.uuid);
@@ -271,7 +277,8 @@ void Agent::settle(Job& job) {
 }
 
 void Agent::conclude(Job& job) {
-  if (!shares_down(job)) return;  // Soon again.
+  if (!shares_down(job)) return;    // Soon again.
+  if (job.registering > 0) return;  // registered() goes on.
   if (guard_) {
     try {
       guard_->close(job.folder.grant.lease);
@@ -286,7 +293,7 @@ void Agent::tell_end(Job& job) {
   LeasePage& page = job.folder.page();
   const wire::LeaseGrant& grant = job.folder.grant;
   if (static_cast<EndReason>(page.reason.load()) == EndReason::kExited && page.exit_code == 0)
-    remove_tree(checkpoint_folder(options_.rules, grant.job));
+    Checkpoints(options_.rules.data, grant.job).forget();
   const std::string message = job.stop_message.empty() ? job.folder.message() : job.stop_message;
   report(job, LeaseState::kEnded, message);
   table_.end(grant.lease);

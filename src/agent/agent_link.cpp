@@ -143,6 +143,9 @@ void Agent::take_message(const wire::AgentFrame& frame) {
         sessions_->open(
             m, job->folder.path().string(), notes_.get(), over ? 0 : boot_time() + nanoseconds(kPatience));
       });
+    case AgentMessageKind::kCheckpointWish:
+      return opened(static_cast<wire::CheckpointWish*>(nullptr),
+                    [&](const auto& m) { take_checkpoint_wish(m); });
     case AgentMessageKind::kVolumeOrder:
       return opened(static_cast<wire::VolumeOrder*>(nullptr), [&](const auto& m) { take_volume_order(m); });
     case AgentMessageKind::kSessionData:
@@ -226,6 +229,7 @@ void Agent::take_certificate(const wire::Certificate& certificate) {
   save_identity(options_.rules.data, renewed);
   const std::lock_guard lock(identity_mutex_);
   identity_ = std::move(renewed);  // Shown from the next connection on; this one stays.
+  if (sealed_doors_) sealed_doors_->renew(door_identity());
 }
 
 void Agent::send_logs(Job& job) {

@@ -30,6 +30,13 @@ void ProgressReader::take(std::string_view line) {
   auto parsed = wire::parse_progress_line(line);
   if (!parsed) return;
   fresh_ = true;
+  if (!parsed->checkpoint.empty()) {  // Of many said at once the last ones count.
+    auto& all = found_.checkpoints;
+    std::erase_if(all, [&](const wire::CheckpointNote& one) { return one.name == parsed->checkpoint; });
+    all.push_back({.name = parsed->checkpoint});
+    if (all.size() > wire::kCheckpointsKept) all.erase(all.begin());
+    return;
+  }
   if (parsed->verdict) {
     if (found_.verdicts.size() < kVerdictsMost) found_.verdicts.push_back(*parsed->verdict);
     return;

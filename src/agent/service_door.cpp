@@ -16,7 +16,9 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <vector>
 
@@ -199,17 +201,10 @@ int run_door(int listener, int init, std::uint16_t port_inside) {
   return DoorLoop(listener, home.get(), port_inside).run();
 }
 
-ServiceDoor open_service_door(const std::string& program,
-                              const std::string& address,
-                              int init,
-                              std::uint16_t port_inside) {
-  Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  sockaddr_in name = address_of(address, 0);
-  socklen_t size = sizeof name;
-  if (!listener.open() || ::bind(listener.get(), reinterpret_cast<sockaddr*>(&name), size) != 0 ||
-      ::listen(listener.get(), 1024) != 0 ||
-      ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&name), &size) != 0)
-    throw std::runtime_error("cannot listen for a service on " + address);
+namespace {
+
+// The process that accepts on `listener`.
+int start_door(const std::string& program, Descriptor listener, int init, std::uint16_t port_inside) {
   if (listener.get() == kListenerInside)  // dup2 onto itself would keep it closed on exec.
     listener.reset(::fcntl(kListenerInside, F_DUPFD_CLOEXEC, 16));
   posix_spawn_file_actions_t actions;
@@ -224,17 +219,64 @@ ServiceDoor open_service_door(const std::string& program,
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  ServiceDoor door{.port = ntohs(name.sin_port)};
-  const int failed =
-      ::posix_spawn(&door.process, program.c_str(), &actions, &attributes, argv.data(), environ);
+  int process = -1;
+  const int failed = ::posix_spawn(&process, program.c_str(), &actions, &attributes, argv.data(), environ);
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) throw std::runtime_error("cannot start the door of a service with " + program);
+  return process;
+}
+
+}  // namespace
+
+ServiceDoor open_service_door(const std::string& program,
+                              const std::string& address,
+                              int init,
+                              std::uint16_t port_inside) {
+  Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  sockaddr_in name = address_of(address, 0);
+  socklen_t size = sizeof name;
+  if (!listener.open() || ::bind(listener.get(), reinterpret_cast<sockaddr*>(&name), size) != 0 ||
+      ::listen(listener.get(), 1024) != 0 ||
+      ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&name), &size) != 0)
+    throw std::runtime_error("cannot listen for a service on " + address);
+  ServiceDoor door{.port = ntohs(name.sin_port)};
+  door.process = start_door(program, std::move(listener), init, port_inside);
   return door;
 }
 
-void close_service_door(ServiceDoor& door) {
+ServiceDoor open_sealed_door(const std::string& program,
+                             net::SealedDoors& sealed,
+                             const std::string& address,
+                             const std::filesystem::path& folder,
+                             int init,
+                             std::uint16_t port_inside) {
+  constexpr const char* kSocket = "door";
+  ServiceDoor door;
+  door.folder.reset(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const std::string path = "/proc/self/fd/" + std::to_string(door.folder.get()) + "/" + kSocket;
+  ::unlinkat(door.folder.get(), kSocket, 0);  // Of an agent that was here before.
+  Descriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  path.copy(name.sun_path, sizeof name.sun_path - 1);
+  if (!door.folder.open() || !listener.open() ||
+      ::bind(listener.get(), reinterpret_cast<sockaddr*>(&name), sizeof name) != 0 ||
+      ::fchmodat(door.folder.get(), kSocket, 0600, 0) != 0 || ::listen(listener.get(), 1024) != 0)
+    throw std::runtime_error("cannot make a socket for a service in " + folder.string());
+  door.process = start_door(program, std::move(listener), init, port_inside);
+  try {
+    door.port = sealed.open(address, path);
+  } catch (...) {
+    close_service_door(door, nullptr);
+    throw;
+  }
+  return door;
+}
+
+void close_service_door(ServiceDoor& door, net::SealedDoors* sealed) {
   if (door.process <= 0) return;
+  if (door.is_sealed() && sealed != nullptr) sealed->close(door.port);
   ::kill(door.process, SIGTERM);
   ::waitpid(door.process, nullptr, 0);
   door = {};

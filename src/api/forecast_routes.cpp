@@ -5,6 +5,7 @@
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "engine/decide.hpp"
+#include "engine/unit_forecast.hpp"
 #include "wire/api_forecast.hpp"
 
 namespace tranche::api {
@@ -26,6 +27,12 @@ wire::HourDemand hour_of(const State& state, const Actor& actor, Instant hour) {
                            .priority = of.priority,
                            .gpu_milli = expected});
     out.gpu_milli += expected;
+  }
+  for (const auto& [id, party] : state.parties) {
+    if (id.kind() != PartyKind::kTenant || !engine::may(state, actor, engine::Action::kViewBilling, id))
+      continue;
+    for (const auto& [unit, count] : engine::expected_units(state, id, hour))
+      out.units.push_back({.party = engine::path_of(state, id), .unit = unit, .count = count});
   }
   return out;
 }

@@ -4,11 +4,15 @@
 
 #include "api/api.hpp"
 #include "api/problem.hpp"
+#include "api/recurrence.hpp"
 #include "api/submission.hpp"
 #include "api/views.hpp"
+#include "base/wall_clock.hpp"
 #include "engine/admission.hpp"
 #include "engine/lease_meter.hpp"
 #include "engine/start_window.hpp"
+#include "engine/unit_forecast.hpp"
+#include "engine/unit_quota.hpp"
 #include "engine/why.hpp"
 #include "wire/fields.hpp"
 #include "wire/job_spec.hpp"
@@ -26,6 +30,14 @@ Result<wire::JobSpec, wire::Problem> read_spec(const Call& call) {
   return yaml ? wire::parse_job_file(call.request.body) : wire::from_json<wire::JobSpec>(call.request.body);
 }
 
+void add_units(const State& state, PartyId owner, const engine::SubmitJob& command, wire::JobPlan& out) {
+  if (command.unit == wire::WorkUnit::kNone) return;
+  const engine::JobGroup group{
+      .unit = command.unit, .range = command.units, .milliseconds = command.milliseconds};
+  out.units =
+      engine::unit_estimate(state, owner, command.name, group.counted_in(), group.counted_total(), state.now);
+}
+
 void plan(Api& api, Call call, engine::SubmitJob command, const std::string& owner_name) {
   api.view(std::move(call),
            [command = std::move(command), owner_name](
@@ -36,12 +48,18 @@ void plan(Api& api, Call call, engine::SubmitJob command, const std::string& own
              wire::JobPlan out{.ask = command.ask};
              const auto admitted = engine::admit(state, owner, command.ask, state.now);
              out.admitted = admitted.has_value();
+             add_units(state, owner, command, out);
              if (admitted) {
                out.admission = admitted->admission;
                out.hold = admitted->hold;
                out.ask.time = admitted->time;
              } else {
                out.refusal = admitted.error();
+             }
+             if (auto refusal = engine::unit_quota_problem(state, owner, command, state.now);
+                 refusal && admitted) {
+               out.admitted = false;
+               out.refusal = std::move(refusal);
              }
              const auto start = engine::planned_start(state, owner, out.ask, out.admission, state.now);
              if (start) {
@@ -60,9 +78,23 @@ void plan(Api& api, Call call, engine::SubmitJob command, const std::string& own
 
 void submit_checked(Api& api, Call call, wire::JobSpec& spec);
 
+// "08:00" in a zone: the next time that clocks there show it.
+std::optional<wire::Problem> take_deadline(const Call& call, wire::JobSpec& spec) {
+  const std::string given(call.query_value("deadline")), name(call.query_value("zone"));
+  if (given.empty()) return std::nullopt;
+  const auto zone = Zone::find(name.empty() ? "UTC" : name);
+  if (!zone) return wire::Problem{"zone", "there is no time zone '" + name + "'", "Europe/Madrid"};
+  const auto when = read_time(given, *zone, wall_clock());
+  if (!when) return wire::Problem{"deadline", when.error(), "08:00"};
+  spec.deadline = when->exact ? *when->exact : zone->instant(when->local);
+  return std::nullopt;
+}
+
 void submit(Api& api, Call call) {
   auto spec = read_spec(call);
   if (!spec) return call.reply.send(problem(spec.error(), call.envelope.request_id));
+  if (const auto wrong = take_deadline(call, *spec))
+    return call.reply.send(problem(*wrong, call.envelope.request_id));
   if (spec->workdir.empty()) return submit_checked(api, std::move(call), *spec);
   const std::string owner(call.query_value("owner"));
   api.loop().read([&api, call = std::move(call), spec = std::move(*spec), owner](const State& state) mutable {
@@ -227,7 +259,7 @@ std::vector<Route> job_routes() {
        .takes = body<wire::JobSpec>(),
        .gives = body<wire::JobView>(),
        .status = 201,
-       .query = {"dry_run", "owner"},
+       .query = {"dry_run", "owner", "deadline", "zone"},
        .handle = submit},
       {.method = "GET",
        .path = "/v1/jobs",

@@ -24,7 +24,8 @@ wire::LevelView view_of(const State& state, const Actor* actor, const engine::Se
                        .kept = level.kept,
                        .missed = level.missed,
                        .credited = level.credited,
-                       .delivered_permille = terms.delivered_permille};
+                       .delivered_permille = terms.delivered_permille,
+                       .keep_objectives = terms.keep_objectives};
   if (level.delivery.promised > 0) view.was_delivered_permille = level.delivery.permille();
   if (terms.start_within > Duration{}) view.start_within = terms.start_within;
   const std::uint64_t judged = level.kept + level.missed;
@@ -39,7 +40,14 @@ wire::LevelView view_of(const State& state, const Actor* actor, const engine::Se
   };
   for (const engine::LevelMiss& miss : level.misses) {
     const ClaimId booking = miss.delivery.booking;
-    if (may_see_booking(booking)) {
+    const engine::Answering& hour = miss.answering;
+    if (!hour.service.empty()) {  // Of a service of this party: whoever sees the level may see it.
+      view.misses.push_back(
+          {.at = miss.at,
+           .what = "objective",
+           .service = hour.service,
+           .in_time_permille = static_cast<std::uint32_t>(hour.in_time * 1000 / hour.requests)});
+    } else if (may_see_booking(booking)) {
       view.misses.push_back({.at = miss.at,
                              .what = "delivery",
                              .booking = booking,
@@ -50,7 +58,9 @@ wire::LevelView view_of(const State& state, const Actor* actor, const engine::Se
     }
   }
   for (const engine::LevelRisk& risk : engine::levels_at_risk(state, level, kRisksShown)) {
-    if (may_see_booking(risk.booking)) {
+    if (!risk.service.empty()) {
+      view.at_risk.push_back({.left = risk.left, .service = risk.service});
+    } else if (may_see_booking(risk.booking)) {
       view.at_risk.push_back({.left = risk.left, .booking = risk.booking});
     } else if (may_see(risk.job)) {
       view.at_risk.push_back({.job = risk.job, .left = risk.left});
@@ -69,7 +79,8 @@ void set(Api& api, Call call) {
                                        .keep_deadlines = body.keep_deadlines,
                                        .target_permille = body.target_permille,
                                        .credit_percent = body.credit_percent,
-                                       .delivered_permille = body.delivered_permille}};
+                                       .delivered_permille = body.delivered_permille,
+                                       .keep_objectives = body.keep_objectives}};
     api.run(std::move(next), std::move(command), [](const server::Outcome& outcome) {
       const auto& event = std::get<engine::LevelSet>(outcome.events->front());
       return json(view_of(*outcome.state, nullptr, outcome.state->work.levels.at(event.key)));

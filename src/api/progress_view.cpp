@@ -9,10 +9,19 @@
 namespace tranche::api {
 namespace {
 
+// What will never be done, in the same unit as what is.
+std::int64_t lost_of(const engine::JobGroup& group) {
+  if (group.milliseconds.empty()) return group.given_up;
+  std::int64_t lost = 0;
+  for (const engine::UnitFailure& one : group.failures)
+    if (one.given_up) lost += group.milliseconds.at(static_cast<std::size_t>(one.unit - group.range.first));
+  return lost / 1000;
+}
+
 wire::ProgressView group_view(const engine::State& state, const engine::JobGroup& group) {
-  wire::ProgressView view{.unit = group.unit,
-                          .done = group.done,
-                          .total = group.range.count(),
+  wire::ProgressView view{.unit = group.counted_in(),
+                          .done = group.counted_done(),
+                          .total = group.counted_total(),
                           .failed = group.given_up,
                           .at = group.at,
                           .chunks = static_cast<std::uint32_t>(group.chunks.size() + group.past.size())};
@@ -21,8 +30,12 @@ wire::ProgressView group_view(const engine::State& state, const engine::JobGroup
     if (job != nullptr && job->state == wire::JobState::kRunning) view.running += wire::count_of(chunk.left);
   }
   if (group.first_started != Instant{})
-    view.rate_milli = engine::rate_milli_of(group.done, group.at - group.first_started);
-  view.left = engine::time_for(view.total - view.done - view.failed, view.rate_milli);
+    view.rate_milli = engine::rate_milli_of(view.done, group.at - group.first_started);
+  view.left = engine::time_for(view.total - view.done - lost_of(group), view.rate_milli);
+  if (!group.milliseconds.empty()) {
+    view.pieces = group.range.count();
+    view.pieces_done = group.done;
+  }
   for (const engine::UnitFailure& one : group.failures)
     view.failures.push_back({one.unit, one.tries, one.exit_code, one.given_up, one.job});
   return view;
@@ -65,7 +78,8 @@ std::string progress_text(const wire::ProgressView& view) {
   std::string out = std::to_string(view.done);
   if (view.total > 0) out += "/" + std::to_string(view.total);
   out += " " + std::string(wire::name_of(view.unit)) + "s";
-  if (view.failed > 0) out += ", " + std::to_string(view.failed) + " failed";
+  if (view.failed > 0)
+    out += ", " + std::to_string(view.failed) + (view.pieces > 0 ? " pieces failed" : " failed");
   if (view.left && view.left->count() > 0)
     out += ", " + text(Duration(std::chrono::ceil<std::chrono::seconds>(*view.left))) + " left";
   return out;

@@ -96,6 +96,11 @@ void set(Api& api, Call call) {
       if (const std::string& folder = version.job.workdir; !folder.empty())
         if (const auto wrong = workdir_problem(api, state, party, folder))
           return call.reply.send(problem(*wrong, call.envelope.request_id));
+    for (const std::string& caller : spec.callers)
+      if (engine::find_path(state, caller).kind() != PartyKind::kTenant)
+        return call.reply.send(problem(
+            wire::Problem{"callers", "there is no tenant '" + caller + "'", "name tenants, such as acme"},
+            call.envelope.request_id));
     set_checked(api, std::move(call), spec);
   });
 }

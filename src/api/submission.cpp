@@ -25,6 +25,12 @@ std::optional<wire::Problem> take_units(const wire::JobSpec& spec, engine::Submi
   command.units = range;
   command.chunk = spec.chunk;
   command.unit_tries = spec.retry ? spec.retry->attempts + 1 : wire::kTriesOfUnits;
+  if (!spec.media) return std::nullopt;
+  for (const Duration length : spec.media->pieces) {
+    if (length < Duration{} || length > std::chrono::hours(24 * 31))
+      return wire::Problem{"media.pieces", "a piece of a clip is no longer than a month", "10s"};
+    command.milliseconds.push_back(std::chrono::round<std::chrono::milliseconds>(length).count());
+  }
   return std::nullopt;
 }
 

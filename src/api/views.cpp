@@ -5,6 +5,7 @@
 #include "api/progress_view.hpp"
 #include "engine/device_life.hpp"
 #include "engine/spend.hpp"
+#include "engine/unit_quota.hpp"
 #include "engine/why.hpp"
 #include "wire/fields.hpp"
 
@@ -146,6 +147,8 @@ wire::JobDetail detail_of(const engine::State& state, const engine::Job& job) {
     if (meter != state.meters.end()) detail.held.micros += meter->second.held.micros;
   }
   detail.interruptions = interruptions_of(state, job);
+  if (const auto kept = state.work.checkpoints.find(job.id); kept != state.work.checkpoints.end())
+    detail.checkpoints = kept->second.notes;
   return detail;
 }
 
@@ -157,6 +160,15 @@ wire::QuotaView quota_view(const engine::State& state, const engine::Party& part
                        .version = party.version};
   view.usage.gpu_seconds_used = engine::gpu_seconds_used(state, party.id, state.now);
   view.usage.spent = engine::spent(state, party.id, state.now);
+  const Instant until = engine::period_end(party.quota.period, state.now);
+  for (const auto& [unit, done] : engine::units_done(state, party, state.now))
+    view.units[unit] = {.limit = std::nullopt,
+                        .done = done,
+                        .promised = engine::promised_units(state, party.id, unit),
+                        .until = until};
+  for (const engine::UnitLimit& limit : engine::unit_limits_of(state, party, state.now))
+    view.units[limit.unit] = {
+        .limit = limit.limit, .done = limit.done, .promised = limit.promised, .until = until};
   return view;
 }
 

@@ -27,6 +27,7 @@
 #include "gateway/gateway.hpp"
 #include "journal/failpoint.hpp"
 #include "journal/verify.hpp"
+#include "net/sealed_doors.hpp"
 #include "net/server.hpp"
 #include "server/agent_hub.hpp"
 #include "server/log_store.hpp"
@@ -41,6 +42,7 @@ struct ServerFlags {
   std::string agents{};
   std::string gateway{};
   unsigned gateway_threads = 0;
+  std::string gateway_domain{};
   bool with_agent = false;  // `tranche up`: this machine is its first node.
   std::filesystem::path port_file{};
   std::filesystem::path certificate{}, key{};
@@ -50,6 +52,7 @@ struct ServerFlags {
   std::uint64_t snapshot_every = 100'000;
   std::string heartbeat = "5s", lease = "30s", lease_grace = "10s";
   std::string log_retention = "720h";
+  std::string carry = "16GiB";
 };
 
 // SIGTERM and SIGINT are taken by the main thread alone; everything else inherits the blocked mask.
@@ -159,11 +162,34 @@ net::ServerOptions agent_options(const ServerFlags& flags, const net::Certificat
 
 constexpr unsigned kGatewayThreadsMost = 8;
 
-// One for every core passes the most. With fewer the tenants of a crowded machine are kept apart better:
-// their turns are taken thread by thread.
+// One for every core passes the most.
 int gateway_threads(unsigned wanted) {
   const unsigned cores = std::clamp(std::thread::hardware_concurrency(), 1U, kGatewayThreadsMost);
   return static_cast<int>(wanted == 0 ? cores : wanted);
+}
+
+std::string gateway_domain(const ServerFlags& flags) {
+  if (flags.gateway_domain == "none") return "";
+  if (!flags.gateway_domain.empty()) return flags.gateway_domain;
+  // Browsers know by themselves that names below it are this machine.
+  const std::string& listen = flags.gateway.empty() ? flags.listen : flags.gateway;
+  return listen.starts_with("127.") || listen.starts_with("localhost") ? "localhost" : "";
+}
+
+std::vector<std::string> gateway_names(const ServerFlags& flags) {
+  const std::string domain = gateway_domain(flags);
+  if (domain.empty()) return {};
+  return {domain, "*." + domain};
+}
+
+// The gateway is a client of the doors on nodes, and known to them by this name.
+net::TlsClientOptions gateway_identity(const net::CertificateAuthority& authority) {
+  const net::Identity identity = authority.issue_client(std::string(net::kGatewayName),
+                                                        net::Validity::lasting(std::chrono::hours(24 * 397)));
+  return {.ca_pem = authority.certificate_pem(),
+          .certificate_pem = identity.certificate_pem,
+          .key_pem = identity.key_pem,
+          .server_name = {}};
 }
 
 // Services are called at an address of their own; bodies and streams may be longer there.
@@ -174,11 +200,20 @@ net::ServerOptions gateway_options(const ServerFlags& flags, const net::Certific
   } else {
     options = listen_options("--gateway", flags.gateway);
   }
-  options.body_bytes_max = std::size_t{64} << 20U;
+  options.body_bytes_max = std::size_t{64} << 20U;  // Kept, so that the request can be sent again.
+  options.stream_bodies_over = std::size_t{64} << 10U;
   options.answer_timeout = std::chrono::hours(1);  // Each service has its own.
   options.threads = gateway_threads(flags.gateway_threads);
-  if (!options.address.starts_with("127.") && options.address != "::1" && options.address != "localhost")
-    options.tls = own_certificate(authority, options.address);
+  options.spin = std::chrono::microseconds(100);
+  const bool loopback =
+      options.address.starts_with("127.") || options.address == "::1" || options.address == "localhost";
+  if (!loopback && !flags.certificate.empty()) {
+    options.tls.emplace();
+    options.tls->certificate_pem = read_file(flags.certificate);
+    options.tls->key_pem = read_file(flags.key);
+  } else if (!loopback) {
+    options.tls = own_certificate(authority, options.address, gateway_names(flags));
+  }
   return options;
 }
 
@@ -240,6 +275,13 @@ Duration duration_of(const std::string& flag, const std::string& given) {
   return *duration;
 }
 
+std::uint64_t bytes_of(const std::string& flag, const std::string& given) {
+  const auto bytes = parse_bytes(given);
+  if (!bytes || bytes->count < 0)
+    throw CLI::ValidationError(flag, "'" + given + "' is no size; write for example 16GiB");
+  return static_cast<std::uint64_t>(bytes->count);
+}
+
 api::AgentAddress address_of_agents(const ServerFlags& flags,
                                     std::uint16_t port,
                                     const net::CertificateAuthority& authority) {
@@ -288,17 +330,26 @@ int serve(const ServerFlags& flags) {
                                  .lease = duration_of("--lease", flags.lease),
                                  .grace = duration_of("--lease-grace", flags.lease_grace),
                                  .authority = authority,
-                                 .workdirs = workdirs};
+                                 .workdirs = workdirs,
+                                 .checkpoints = std::make_shared<server::CheckpointStore>(
+                                     flags.data / "carried", bytes_of("--checkpoint-carry", flags.carry))};
   hub_options.unseal = [sealer = api::Sealer(key)](const std::string& sealed) {
     return sealer.open(sealed).value_or("");
   };
   hub_options.log = [&](const std::string& line) { log.info(line); };
   server::AgentHub hub(loop, logs, std::move(hub_options));
-  gateway::Gateway gateway(loop, hub, {.seed = randombytes_random()});
+  gateway::Gateway gateway(loop,
+                           hub,
+                           {.seed = randombytes_random(),
+                            .domain = gateway_domain(flags),
+                            .sealed = gateway_identity(*authority)});
   std::unique_ptr<api::Api> edge;
   net::Server agents(agent_options(flags, *authority), [&](net::Request&& request, net::Reply reply) {
     if (request.path == "/v1/agent/link") return hub.accept(std::move(request), std::move(reply));
     if (request.path == "/v1/agent/workdir") return hub.give_workdir(request, std::move(reply));
+    if (request.path == "/v1/agent/checkpoint")
+      return request.method == "POST" ? hub.take_checkpoint(request, std::move(reply))
+                                      : hub.give_checkpoint(request, std::move(reply));
     if (request.path == "/v1/nodes/join") return edge->handle(std::move(request), std::move(reply));
     reply.send(
         {.status = 404, .content_type = "text/plain", .body = "this address is for agents\n", .headers = {}});
@@ -381,6 +432,12 @@ void add_flags(CLI::App& command, const std::shared_ptr<ServerFlags>& flags) {
                   flags->gateway_threads,
                   "Threads that pass requests on to services; default: one a core, eight at most")
       ->check(CLI::Range(1U, 64U));
+  command
+      .add_option("--gateway-domain",
+                  flags->gateway_domain,
+                  "Names below it lead to the gateway, and each is one service's own origin for browsers; "
+                  "default: localhost where the gateway listens there; none: services share one")
+      ->type_name("DOMAIN");
   command.add_option("--port-file", flags->port_file, "Write the port here once it is open");
   auto* certificate =
       command.add_option("--tls-cert", flags->certificate, "PEM certificate chain; default: of our own CA");
@@ -398,6 +455,12 @@ void add_flags(CLI::App& command, const std::shared_ptr<ServerFlags>& flags) {
   command
       .add_option(
           "--log-retention", flags->log_retention, "Logs of jobs that wrote nothing for so long are deleted")
+      ->capture_default_str();
+  command
+      .add_option("--checkpoint-carry",
+                  flags->carry,
+                  "Largest checkpoint that is carried to another node; larger ones need a shared volume")
+      ->type_name("SIZE")
       ->capture_default_str();
   command.add_option("--snapshot-every", flags->snapshot_every, "Records between snapshots")
       ->check(CLI::PositiveNumber)

@@ -51,9 +51,11 @@ net::CertificateAuthority own_authority(const std::filesystem::path& data) {
 }
 
 net::TlsServerOptions own_certificate(const net::CertificateAuthority& authority,
-                                      const std::string& address) {
+                                      const std::string& address,
+                                      const std::vector<std::string>& more) {
   // Made anew at every start: a server that is restarted once a year never shows one that has run out.
   std::vector<std::string> names{address, "localhost", "127.0.0.1"};
+  names.insert(names.end(), more.begin(), more.end());
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) == 0) names.emplace_back(host.data());
   if (address == "0.0.0.0" || address == "::") names.erase(names.begin());

@@ -3,6 +3,7 @@
 // The server's small files: secrets that only their owner may read, and the certificates of its own CA.
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "net/certificate_authority.hpp"
 #include "net/tls.hpp"
@@ -14,8 +15,9 @@ namespace tranche::app {
 void write_private_file(const std::filesystem::path& path, const std::string& content);
 // The data folder's own CA; made when missing.
 [[nodiscard]] net::CertificateAuthority own_authority(const std::filesystem::path& data);
-// A certificate for `address` from that CA.
+// A certificate for `address`, and for other names, from that CA.
 [[nodiscard]] net::TlsServerOptions own_certificate(const net::CertificateAuthority& authority,
-                                                    const std::string& address);
+                                                    const std::string& address,
+                                                    const std::vector<std::string>& more = {});
 
 }  // namespace tranche::app

@@ -39,6 +39,29 @@ Table table_of(const wire::DemandView& view) {
   return table;
 }
 
+std::string title(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  return text;
+}
+
+// One column a unit, over all tenants that may be seen.
+Table units_table(const wire::DemandView& view) {
+  std::map<std::string, std::map<Instant, std::int64_t>> units;
+  for (const wire::HourDemand& hour : view.hours)
+    for (const wire::UnitDemand& one : hour.units) units[one.unit][hour.from] += one.count;
+  std::vector<Column> columns{{"HOUR"}};
+  for (const auto& [unit, hours] : units) columns.push_back({title(unit), Align::kRight});
+  Table table(columns);
+  for (const wire::HourDemand& hour : view.hours) {
+    std::vector<std::string> row{local_time_text(hour.from)};
+    for (auto& [unit, hours] : units) row.push_back(std::to_string(hours[hour.from]));
+    table.add(row);
+  }
+  return table;
+}
+
 }  // namespace
 
 void add_forecast_commands(const Command& root, Program& program) {
@@ -48,15 +71,19 @@ void add_forecast_commands(const Command& root, Program& program) {
       add_command(group,
                   {"demand",
                    "Devices expected to be wanted, hour by hour, from the same hours of earlier weeks",
-                   "tranche forecast demand\ntranche forecast demand --hours 168 -o json"});
+                   "tranche forecast demand\ntranche forecast demand --units\n"
+                   "tranche forecast demand --hours 168 -o json"});
   const auto hours = std::make_shared<int>(24);
   command.add_option("--hours", *hours, "So many hours ahead")
       .type_name("HOURS")
       .between(1, 168)
       .capture_default_str();
-  command.callback([hours, &program] {
+  const auto by_units = std::make_shared<bool>(false);
+  command.add_flag("--units", *by_units, "Frames, steps, requests and tokens, and not devices");
+  command.callback([hours, by_units, &program] {
     Session& session = program.session();
     const auto answer = session.get<wire::DemandView>("/v1/forecast/demand?hours=" + std::to_string(*hours));
+    if (*by_units) return session.print(answer.body, {.table = [&] { return units_table(answer.value); }});
     session.print(answer.body, {.table = [&] { return table_of(answer.value); }});
     if (answer.value.prepare_percent == 0) {
       session.say("shown only; to keep room for it: tranche settings set --prepare 100");

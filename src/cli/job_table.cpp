@@ -86,35 +86,25 @@ std::string rate_text(const wire::ProgressView& progress) {
   return decimal(1'000'000 / progress.rate_milli) + " s/" + unit;
 }
 
-using Labels = std::map<std::string, std::string>;
-
 // Of a clip that was cut in pieces: how much of it is done, and how fast against watching it.
-std::string footage_text(const wire::ProgressView& progress, const Labels& labels) {
-  const auto label = labels.find("footage_seconds");
-  if (label == labels.end() || progress.total <= 0) return {};
-  const auto whole = parse_duration(label->second);
-  if (!whole) return {};
-  std::string out =
-      text(Duration(std::chrono::ceil<std::chrono::seconds>(*whole * progress.done / progress.total))) +
-      " of " + text(*whole);
+std::string footage_text(const wire::ProgressView& progress) {
+  if (progress.pieces == 0) return {};
+  const auto seconds = [](std::int64_t count) { return text(Duration(std::chrono::seconds(count))); };
+  std::string out = seconds(progress.done) + " of " + seconds(progress.total) + ", " +
+                    std::to_string(progress.pieces_done) + " of " + std::to_string(progress.pieces) +
+                    " pieces";
   if (progress.rate_milli == 0) return out;
-  const std::int64_t hundredths = progress.rate_milli *
-                                  std::chrono::duration_cast<std::chrono::milliseconds>(*whole).count() /
-                                  progress.total / 10'000;
-  const std::string digits = std::to_string(hundredths % 100);
-  return out + ", " + std::to_string(hundredths / 100) + "." + (digits.size() < 2 ? "0" : "") + digits +
-         " times real time";
+  const std::string digits = std::to_string(progress.rate_milli / 10 % 100);
+  return out + ", " + std::to_string(progress.rate_milli / 1000) + "." + (digits.size() < 2 ? "0" : "") +
+         digits + " times real time";
 }
 
 template <class Line>
-void append_progress(const wire::ProgressView& progress,
-                     const std::string& summary,
-                     const Labels& labels,
-                     Line line) {
+void append_progress(const wire::ProgressView& progress, const std::string& summary, Line line) {
   line("progress",
        summary + (progress.running > 0 ? ", " + std::to_string(progress.running) + " running" : ""));
-  if (progress.rate_milli > 0) line("rate", rate_text(progress));
-  if (const std::string footage = footage_text(progress, labels); !footage.empty()) line("footage", footage);
+  if (progress.rate_milli > 0 && progress.pieces == 0) line("rate", rate_text(progress));
+  if (const std::string footage = footage_text(progress); !footage.empty()) line("footage", footage);
   if (progress.cost_each != Money{})
     line("cost each", text(progress.cost_each) + " for a " + std::string(wire::name_of(progress.unit)));
   line("metrics", progress.metrics);
@@ -123,13 +113,32 @@ void append_progress(const wire::ProgressView& progress,
   for (std::size_t i = 0; i < progress.failures.size() && i < kShown; ++i) {
     const wire::UnitFailureView& one = progress.failures[i];
     line(i == 0 ? "failures" : "",
-         std::string(wire::name_of(progress.unit)) + " " + std::to_string(one.unit) + ": exit " +
-             std::to_string(one.exit_code) + ", " + std::to_string(one.tries) +
-             (one.tries == 1 ? " try" : " tries") + (one.given_up ? ", given up" : ", is tried again") +
-             " (" + text(one.job) + ")");
+         (progress.pieces > 0 ? "piece" : std::string(wire::name_of(progress.unit))) + " " +
+             std::to_string(one.unit) + ": exit " + std::to_string(one.exit_code) + ", " +
+             std::to_string(one.tries) + (one.tries == 1 ? " try" : " tries") +
+             (one.given_up ? ", given up" : ", is tried again") + " (" + text(one.job) + ")");
   }
   if (progress.failures.size() > kShown)
     line("", "and " + std::to_string(progress.failures.size() - kShown) + " more");
+}
+
+std::string checkpoint_text(const wire::CheckpointNote& note) {
+  const std::string far = note.unit == wire::WorkUnit::kNone ? ""
+                                                             : std::string(wire::name_of(note.unit)) + " " +
+                                                                   std::to_string(note.done) + ", ";
+  return note.name + " (" + far + text(Bytes{note.bytes}) + ", " + local_time_text(note.at) + ")";
+}
+
+// With what the work so far lets one expect.
+std::string deadline_text(const wire::JobDetail& detail, Instant now) {
+  if (!detail.ask.deadline) return {};
+  std::string out = local_time_text(*detail.ask.deadline);
+  if (is_over(detail.job.state) || !detail.progress || !detail.progress->left) return out;
+  const Instant end = now + *detail.progress->left;
+  const auto away = std::chrono::ceil<std::chrono::minutes>(
+      end > *detail.ask.deadline ? end - *detail.ask.deadline : *detail.ask.deadline - end);
+  return out + ", expected " + local_time_text(end) + ": " + text(Duration(away)) +
+         (end > *detail.ask.deadline ? " late" : " to spare");
 }
 
 // What cut attempts short, and whose doing it was.
@@ -173,7 +182,7 @@ std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
   line("priority", std::to_string(job.priority));
   line("time limit", detail.ask.time.count() == 0 ? "" : text(detail.ask.time));
   line("window", detail.ask.window ? wire::text(*detail.ask.window) : "");
-  line("deadline", detail.ask.deadline ? local_time_text(*detail.ask.deadline) : "");
+  line("deadline", deadline_text(detail, now));
   line("admission", job.admission == wire::Admission::kOnDemand ? "on demand" : "within quota");
   line("hold", detail.hold == Money{} ? "" : text(detail.hold));
   line("cost", detail.charged == Money{} && detail.held == Money{} ? "" : text(detail.charged));
@@ -198,7 +207,8 @@ std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
   std::string after;
   for (const std::string& one : detail.after) after += (after.empty() ? "" : ", ") + one;
   line("waits for", after);
-  if (detail.progress) append_progress(*detail.progress, job.progress, detail.ask.labels, line);
+  if (detail.progress) append_progress(*detail.progress, job.progress, line);
+  if (!detail.checkpoints.empty()) line("checkpoint", checkpoint_text(detail.checkpoints.back()));
   if (detail.attempts > 1) line("attempts", std::to_string(detail.attempts));
   append_interruptions(detail, line);
   for (const wire::LeaseView& lease : detail.leases) {

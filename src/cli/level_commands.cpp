@@ -34,6 +34,7 @@ std::string promise_text(const LevelView& level) {
   if (level.delivered_permille > 0)
     out +=
         std::string(out.empty() ? "" : ", ") + percent_text(level.delivered_permille) + " of what is booked";
+  if (level.keep_objectives) out += std::string(out.empty() ? "" : ", ") + "services keep their objectives";
   for (std::size_t i = 0; i < level.kinds.size(); ++i)
     out += (i == 0 ? " (" : ", ") + std::string(wire::name_of(level.kinds[i])) +
            (i + 1 == level.kinds.size() ? ")" : "");
@@ -71,13 +72,23 @@ std::string story_of(const LevelView& level) {
   std::string out;
   for (const wire::LevelMissView& miss : level.misses) {
     out += level.name + ": ";
+    if (!miss.service.empty()) {
+      out += miss.service + " answered " + percent_text(miss.in_time_permille.value_or(0)) +
+             " of an hour's requests in time\n";
+      continue;
+    }
     out += miss.booking ? "a window of " + text(*miss.booking) + " was there to " +
                               percent_text(miss.delivered_permille.value_or(0)) + "\n"
                         : text(miss.job) + " missed its " + miss.what + " by " + text(miss.late) + "\n";
   }
-  for (const wire::LevelRiskView& risk : level.at_risk)
+  for (const wire::LevelRiskView& risk : level.at_risk) {
+    if (!risk.service.empty()) {
+      out += level.name + ": " + risk.service + " is below its target in this hour\n";
+      continue;
+    }
     out += level.name + ": " + (risk.booking ? text(*risk.booking) : text(risk.job)) +
            (risk.left > Duration{} ? " is at risk in " + text(risk.left) : " is late already") + "\n";
+  }
   return out;
 }
 
@@ -100,7 +111,8 @@ void add_set(const Command& group, Program& program) {
                    "Promise something to a party",
                    "tranche level set gold --party acme --start-within 5m --target 99.5 --credit 10\n"
                    "tranche level set film --party acme/studio --deadlines --kind render --credit 25\n"
-                   "tranche level set firm --party acme --delivered 99% --credit 100"});
+                   "tranche level set firm --party acme --delivered 99% --credit 100\n"
+                   "tranche level set chat --party acme --objectives --target 99 --credit 10"});
   command.add_option("name", options->level.name, "For people").required();
   command.add_option("--party", options->level.party, "To whom, and everyone below")
       .required()
@@ -108,6 +120,8 @@ void add_set(const Command& group, Program& program) {
   command.add_option("--start-within", options->start, "Jobs begin within so long of their submission")
       .type_name("DURATION");
   command.add_flag("--deadlines", options->level.keep_deadlines, "Jobs with a deadline end by it");
+  command.add_flag(
+      "--objectives", options->level.keep_objectives, "Services answer within their latency objectives");
   command.add_option("--delivered", options->delivered, "Of what is booked, so much is really there")
       .type_name("PERCENT");
   command.add_option("--kind", options->kinds, "Only for such workloads; may be repeated")

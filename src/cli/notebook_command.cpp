@@ -104,7 +104,11 @@ void notebook(Session& session, const Options& options) {
   // The gateway hears of a new service a moment after it was set.
   for (int asked = 0; answer.value.url.empty() && asked < kAsksForAddress; ++asked)
     answer.value = session.get<wire::ServiceView>("/v1/services/" + path_segment(spec.name)).value;
-  answer.value.url += "/?tranche_token=" + net::percent_encode(token.value.secret);
+  // At an origin of its own where there is one: pages of other services cannot reach into it there.
+  const std::string base = *spec.versions.front().job.envs.find("TRANCHE_BASE_URL");
+  if (!answer.value.origin.empty()) answer.value.url = answer.value.origin + base;
+  if (!answer.value.url.ends_with('/')) answer.value.url += '/';
+  answer.value.url += "?tranche_token=" + net::percent_encode(token.value.secret);
   const std::string url = answer.value.url;
   session.print(wire::to_json(answer.value),
                 {.table =

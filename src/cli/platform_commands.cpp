@@ -71,19 +71,38 @@ View view_of(const Settings& settings) {
     rows.add({"keep-ended-jobs", text(settings.keep_ended_jobs)});
     rows.add({"prepare", std::to_string(settings.prepare_percent) + "%"});
     rows.add({"minimum-run", text(settings.minimum_run)});
+    std::string fair;
+    for (const auto& [unit, weight] : settings.fair_units)
+      fair += (fair.empty() ? "" : ",") + unit + "=" + text(weight);
+    rows.add({"fair", fair.empty() ? "by device time" : fair});
     return rows;
   };
   return {.table = table, .names = [] {
             return std::string(
                 "on-demand-gpu-hour\ncurrency\nreference-vram\nremember-requests\nkeep-ended-"
-                "jobs\nprepare\nminimum-run\n");
+                "jobs\nprepare\nminimum-run\nfair\n");
           }};
 }
 
 struct SettingsOptions {
   std::string rate{}, currency{}, vram{}, remember{}, keep{}, minimum_run{};
   std::optional<std::uint32_t> prepare{};
+  std::vector<std::string> fair{};
 };
+
+// frames=30s: a frame counts as so much time of a device; frames=0s: by its time again.
+void set_fairness(Settings& settings, const std::vector<std::string>& given) {
+  for (const std::string& one : given) {
+    const auto equals = one.find('=');
+    const auto weight =
+        equals == std::string::npos ? std::nullopt : parse_duration(std::string_view(one).substr(equals + 1));
+    if (!weight)
+      throw usage_failure("--fair takes a unit and its time such as frames=30s, not '" + one + "'");
+    const std::string unit = one.substr(0, equals);
+    settings.fair_units.erase(unit);
+    if (*weight > Duration{}) settings.fair_units.emplace(unit, *weight);
+  }
+}
 
 Settings changed(Settings settings, const SettingsOptions& options) {
   const auto change = [](const std::string& given, auto parse, auto& value, const char* wanted) {
@@ -113,6 +132,7 @@ Settings changed(Settings settings, const SettingsOptions& options) {
   settings.reference_vram_bytes = vram.count;
   if (!options.currency.empty()) settings.currency = options.currency;
   if (options.prepare) settings.prepare_percent = *options.prepare;
+  set_fairness(settings, options.fair);
   return settings;
 }
 
@@ -146,6 +166,10 @@ void add_settings(const Command& root, Program& program) {
                  "Keep so much of the demand foreseen free of work that goes after it; 0: nothing")
       .type_name("PERCENT")
       .between(0, 200);
+  set.add_option("--fair",
+                 options->fair,
+                 "For fair share a unit counts as so much time of a device, whatever it took: frames=30s")
+      .type_name("UNIT=DURATION");
   set.callback([options, &program] {
     Session& session = program.session();
     static_cast<void>(changed({}, *options));  // Bad values are found before anything is asked of the server.

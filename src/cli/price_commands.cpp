@@ -94,6 +94,7 @@ PriceListBody read_list(const std::string& text, const std::string& file) {
 struct Options {
   std::string name{}, from{}, model{}, gpu_hour{}, basis{}, storage{}, shared_storage{}, file{};
   std::uint32_t used_percent = 0;
+  std::vector<std::string> per_unit{}, per_million{};
 };
 
 Money price_value(const std::string& option, const std::string& given) {
@@ -101,11 +102,31 @@ Money price_value(const std::string& option, const std::string& given) {
   throw usage_failure(option + " takes an amount such as 2.40, not '" + given + "'");
 }
 
+// frames=0.05
+std::pair<std::string, Money> unit_price(const char* flag, const std::string& given) {
+  const auto equals = given.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw usage_failure(std::string(flag) + " takes a unit and its price such as frames=0.05, not '" + given +
+                        "'");
+  return {given.substr(0, equals), price_value(flag, given.substr(equals + 1))};
+}
+
+void add_unit_prices(const Options& options, std::map<std::string, Money>& per_million) {
+  for (const std::string& given : options.per_million)
+    per_million.insert(unit_price("--per-million", given));
+  for (const std::string& given : options.per_unit) {
+    const auto [unit, price] = unit_price("--per-unit", given);
+    if (price > units(1000)) throw usage_failure("--per-unit takes at most 1000, not '" + given + "'");
+    per_million[unit] = {price.micros * 1'000'000};
+  }
+}
+
 PriceListBody list_of_flags(const Options& options) {
   PriceListBody list{.rules = {{.name = options.name, .model = options.model}}};
   list.rules[0].gpu_hour = price_value("--gpu-hour", options.gpu_hour);
   list.rules[0].used_percent = options.used_percent;
   if (!options.basis.empty()) list.rules[0].basis = enum_value<wire::ChargeBasis>("--charge", options.basis);
+  add_unit_prices(options, list.rules[0].per_million);
   const auto add_storage = [&](const char* flag, const std::string& price, const char* backend) {
     if (price.empty()) return;
     PriceRuleBody rule{.name = "storage", .shape = backend};
@@ -121,7 +142,8 @@ void set_prices(Session& session, const Options& options) {
   if (options.file.empty() == options.gpu_hour.empty())
     throw usage_failure("say what it costs: --gpu-hour 2.40 for one rule, or -f prices.yaml for a list");
   const bool flags = !options.model.empty() || !options.basis.empty() || !options.storage.empty() ||
-                     !options.shared_storage.empty() || options.used_percent > 0;
+                     !options.shared_storage.empty() || options.used_percent > 0 || !options.per_unit.empty() ||
+                     !options.per_million.empty();
   if (!options.file.empty() && flags)
     throw usage_failure("with -f the file says it all; leave the other flags out");
   PriceListBody list = options.file.empty() ? list_of_flags(options)
@@ -146,6 +168,7 @@ void add_set(const Command& group, Program& program) {
                    "tranche price set 2026 --gpu-hour 2.40 --storage-gib-hour 0.0002\n"
                    "tranche price set 2027 --model H100 --gpu-hour 2.10 --from 2027-01-01T00:00:00Z "
                    "--charge mixed --used-percent 40\n"
+                   "tranche price set units --gpu-hour 0 --per-unit frames=0.05 --per-million tokens=2.50\n"
                    "tranche price show 2026 -o yaml > prices.yaml\n"
                    "tranche price set 2027 -f prices.yaml --from 2027-01-01T00:00:00Z"});
   set.add_option("name", options->name, "Of the list").required();
@@ -155,6 +178,12 @@ void add_set(const Command& group, Program& program) {
       .type_name("AMOUNT");
   set.add_option("--shared-gib-hour", options->shared_storage, "The same of shared volumes, where it differs")
       .type_name("AMOUNT");
+  set.add_option("--per-unit", options->per_unit, "Price of one unit of the work; may be repeated")
+      .type_name("UNIT=AMOUNT")
+      .repeatable();
+  set.add_option("--per-million", options->per_million, "Price of a million of them; may be repeated")
+      .type_name("UNIT=AMOUNT")
+      .repeatable();
   set.add_option("--model", options->model, "For this model alone").type_name("MODEL");
   set.add_option("--from", options->from, "When it begins to hold; else what the file says, or now")
       .type_name("TIME");

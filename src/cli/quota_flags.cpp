@@ -71,6 +71,18 @@ Flag named_flag(QuotaFlag flag, std::map<std::string, Share> Quota::* shares, Si
           }};
 }
 
+Flag units_flag(QuotaFlag flag) {
+  return {flag,
+          [](Quota& quota, std::string_view text) {
+            const auto equals = text.find('=');
+            if (equals == std::string_view::npos || equals == 0) return false;
+            const Amount amount = parse_whole(text.substr(equals + 1));
+            if (amount) quota.units[std::string(text.substr(0, equals))] = *amount;
+            return amount.has_value();
+          },
+          [](Quota& quota) { quota.units.clear(); }};
+}
+
 template <class Access, class ParseT>
 Flag optional_flag(QuotaFlag flag, Access access, ParseT parse) {
   return {flag,
@@ -148,6 +160,8 @@ std::vector<Flag> share_flags() {
                  Side::kGuaranteed,
                  parse_milli),
       named_flag({"sku", "small=4", "Shapes of a SKU held at once"}, &Quota::skus, Side::kLimit, parse_whole),
+      units_flag(
+          {"units", "frames=10000", "Units of work in a period: frames, seconds, steps, requests, tokens"}),
       named_flag({"guaranteed-sku", "small=2", "Shapes of a SKU kept for it"},
                  &Quota::skus,
                  Side::kGuaranteed,
@@ -271,6 +285,10 @@ Result<void, std::string> clear_quota_flag(Quota& quota, std::string_view flag) 
   if (flag == "devices" || flag == "skus") {
     (flag == "devices" ? quota.devices : quota.skus).clear();
     return {};
+  }
+  if (constexpr std::string_view kUnits = "units="; flag.starts_with(kUnits)) {
+    if (quota.units.erase(std::string(flag.substr(kUnits.size()))) == 1) return {};
+    return refuse("there is no quota on " + std::string(flag));
   }
   for (const auto& [prefix, shares] : {std::pair{std::string_view("device="), &Quota::devices},
                                        std::pair{std::string_view("sku="), &Quota::skus}}) {

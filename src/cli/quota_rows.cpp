@@ -107,6 +107,10 @@ std::vector<QuotaRow> quota_rows(const wire::QuotaView& view) {
                usage.spend_reserved.micros + usage.spent.micros,
                [](std::int64_t micros) { return text(Money{micros}); });
   }
+  for (const auto& [unit, use] : view.units) {
+    Share share{.guaranteed = std::nullopt, .limit = use.limit};
+    rows.share(unit + period, share, use.done + use.promised, plain);
+  }
   add_limits(rows, quota);
   return rows.take();
 }

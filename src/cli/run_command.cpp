@@ -35,6 +35,18 @@ struct Options {
   VideoOptions video{};
 };
 
+// What so many units took and cost before.
+std::string units_text(const wire::UnitEstimate& units, const std::string& currency) {
+  std::string out = units.unit + std::string(units.unit.size() < 12 ? 12 - units.unit.size() : 1, ' ') +
+                    std::to_string(units.count);
+  if (units.each > Duration{})
+    out += ", " + text(units.each) +
+           " each: " + text(Duration(std::chrono::ceil<std::chrono::seconds>(units.one_by_one))) +
+           " on one slice";
+  if (units.cost) out += ", about " + text(*units.cost) + " " + currency;
+  return out + " (by " + units.by + ", " + std::to_string(units.seen) + " " + units.unit + ")\n";
+}
+
 std::string plan_text(const JobPlan& plan) {
   std::string out = plan.admitted ? "admitted    yes" : "admitted    no";
   if (plan.admitted) out += plan.admission == wire::Admission::kOnDemand ? ", on demand" : ", within quota";
@@ -47,6 +59,7 @@ std::string plan_text(const JobPlan& plan) {
   if (plan.starts) out += "starts      not before " + local_time_text(*plan.starts) + "\n";
   if (ask.time.count() > 0) out += "time limit  " + text(ask.time) + "\n";
   if (plan.hold != Money{}) out += "hold        " + text(plan.hold) + "\n";
+  if (plan.units) out += units_text(*plan.units, plan.price.currency);
   return out + price_text(plan.price);
 }
 
@@ -161,8 +174,11 @@ void run(Session& session, Options options) {
   JobRead read = read_job(options.job, file);
   wire::JobSpec& job = read.job;
   for (const std::string& note : read.notes) session.say(note);
-  if (options.job.zone && options.every.empty() && !job.window)
-    throw usage_failure("--tz is the zone of --every or --window: give one of them");
+  const bool is_local = options.job.deadline && !job.deadline;
+  if (options.job.zone && options.every.empty() && !job.window && !is_local)
+    throw usage_failure("--tz is the zone of --every, --window or --deadline 08:00: give one of them");
+  if (is_local && !options.every.empty())
+    throw usage_failure("a job that runs again and again has no deadline");
   const std::string patience = options.wait.empty() ? "" : options.wait.front();
   if (!patience.empty() && !parse_duration(patience)) {
     throw usage_failure("--wait takes a duration such as 10m, not '" + patience + "'");
@@ -176,6 +192,10 @@ void run(Session& session, Options options) {
   const std::string owner = options.owner.empty() ? session.target().subscriber : options.owner;
   if (options.dry_run) add("dry_run=true");
   if (!owner.empty()) add("owner=" + path_segment(owner));
+  if (is_local) {
+    add("deadline=" + path_segment(*options.job.deadline));
+    if (options.job.zone) add("zone=" + path_segment(*options.job.zone));
+  }
   std::optional<ScratchFolder> pieces;
   if (!options.video.input.empty()) cut_video(options.video, pieces.emplace().path(), job);
   if (!job.workdir.empty()) job.workdir = upload_workdir(session, job.workdir, owner);
@@ -224,7 +244,11 @@ void add_job_options(const Command& command, RunOptions& job) {
       .type_name("COUNT");
   command.add_option("--retry", job.retry, "Times to try again: the job, or each frame (2 unless said)")
       .type_name("COUNT");
-  command.add_option("--deadline", job.deadline, "Must have ended by then, such as 2026-11-16T08:00:00+01:00")
+  command
+      .add_option(
+          "--deadline",
+          job.deadline,
+          "Should have ended by then: 08:00 (the next; see --tz), \"fri 18:00\", 2026-11-16T08:00:00+01:00")
       .type_name("TIME");
   command
       .add_option(

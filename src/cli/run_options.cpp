@@ -104,7 +104,7 @@ void apply_units(const RunOptions& options, JobSpec& job) {
     if (!retry) throw usage_failure("--retry " + retry.error());
     job.retry = std::move(*retry);
   }
-  if (options.deadline) job.deadline = value_of<Instant>("--deadline", *options.deadline);
+  if (options.deadline) job.deadline = parse_instant(*options.deadline);  // Else the server reads it.
   for (const std::string& one : options.after) job.after.push_back(one);
 }
 

@@ -60,6 +60,22 @@ double segment_seconds(const VideoOptions& options) {
   return seconds;
 }
 
+constexpr const char* kList = "pieces.csv";
+
+// "piece_00001.mkv,0.000000,10.010000": where each begins and ends in the clip.
+std::vector<Duration> lengths_of_pieces(const std::filesystem::path& list) {
+  std::vector<Duration> lengths;
+  std::ifstream lines(list);
+  for (std::string line; std::getline(lines, line);) {
+    const auto first = line.find(','), second = line.find(',', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const double from = std::strtod(line.c_str() + first + 1, nullptr);
+    const double to = std::strtod(line.c_str() + second + 1, nullptr);
+    lengths.emplace_back(std::chrono::milliseconds(std::max(0LL, std::llround((to - from) * 1000))));
+  }
+  return lengths;
+}
+
 }  // namespace
 
 ScratchFolder::ScratchFolder() {
@@ -83,18 +99,25 @@ void cut_video(const VideoOptions& options, const std::filesystem::path& folder,
   if (!std::filesystem::is_regular_file(options.input, missing))
     throw usage_failure("there is no clip " + options.input);
   const double seconds = segment_seconds(options);
-  const double length = probed("format=duration", options.input);
   output_of("ffmpeg -nostdin -v error -i " + shell_quoted(options.input) +
                 " -map 0 -c copy -f segment -segment_time " + std::to_string(seconds) +
-                " -segment_start_number 1 -reset_timestamps 1 " +
+                " -segment_start_number 1 -reset_timestamps 1 -segment_list_type csv -segment_list " +
+                shell_quoted((folder / kList).string()) + " " +
                 shell_quoted((folder / "piece_%05d.mkv").string()),
             "ffmpeg");
+  std::vector<Duration> lengths = lengths_of_pieces(folder / kList);
+  std::filesystem::remove(folder / kList);
   const auto pieces = std::distance(std::filesystem::directory_iterator(folder), {});
   if (pieces == 0) throw Failure(kOther, {options.input + " holds nothing to work on"});
+  if (static_cast<std::size_t>(pieces) != lengths.size())
+    throw Failure(
+        kOther,
+        {"ffmpeg made " + std::to_string(pieces) + " pieces and lists " + std::to_string(lengths.size())});
   job.run = replaced(std::move(job.run), "{input}", "piece_{unit:05}.mkv");
   job.run = replaced(std::move(job.run), "{output}", "{output}/piece_{unit:05}.mkv");
   job.units = std::map<std::string, wire::UnitRange>{{"units", {.first = 1, .last = pieces}}};
-  job.labels.set("footage_seconds", std::to_string(static_cast<std::int64_t>(std::llround(length))));
+  if (!job.media) job.media = wire::MediaUse{};
+  job.media->pieces = std::move(lengths);
   job.workdir = folder.string();
 }
 

@@ -81,7 +81,8 @@ Event outcome(const State& state, const Envelope& envelope, const Job& job, cons
     return JobRequeued{job.id, verdict.reason, envelope.at + wait, verdict.message, job.owner};
   };
   // What it did, it would do again.
-  if (verdict.reason == EndReason::kSpendLimit || verdict.reason == EndReason::kWentAround)
+  if (verdict.reason == EndReason::kSpendLimit || verdict.reason == EndReason::kUnitQuota ||
+      verdict.reason == EndReason::kWentAround)
     return ended(JobState::kFailed, verdict.reason);
   if (goes_on(verdict.reason)) return again(Duration{});
   if (is_platform_fault(verdict.reason) && job.faults + 1 < kFaultsMax)

@@ -341,6 +341,9 @@ void Capacity::take(const Lease& lease, const Ask& ask) {
     if (ask.is_elastic() && lease.rank == 0) elastic_.insert(lease.id);
     running_milli_[lease.tenant] += lease.gpu_milli();
     shares_.change_rate(share_leaf(lease.tenant), lease.gpu_milli(), seconds(lease.granted));
+    const auto by_units =
+        std::chrono::floor<std::chrono::seconds>(lease.by_time_from() - lease.granted).count();
+    if (by_units > 0) weigh(lease.tenant, lease.weighed - lease.gpu_milli() * by_units, lease.by_time_from());
   }
   placer_.take(placer_.kind(shape_of(lease, ask)), placement);
 }
@@ -364,8 +367,14 @@ void Capacity::ended(const Lease& lease, Instant at) {
 }
 
 void Capacity::charge(const Lease& lease) {
-  const auto held = std::chrono::floor<std::chrono::seconds>(lease.ended - lease.granted).count();
-  shares_.charge(share_leaf(lease.tenant), lease.gpu_milli() * held, seconds(lease.ended));
+  const auto held = std::chrono::floor<std::chrono::seconds>(lease.ended - lease.by_time_from()).count();
+  shares_.charge(share_leaf(lease.tenant),
+                 lease.weighed + lease.gpu_milli() * std::max<std::int64_t>(held, 0),
+                 seconds(lease.ended));
+}
+
+void Capacity::weigh(PartyId tenant, std::int64_t milli_seconds, Instant at) {
+  shares_.charge(share_leaf(tenant), milli_seconds, seconds(at));
 }
 
 policy::ShareNode Capacity::share_leaf(PartyId tenant) {

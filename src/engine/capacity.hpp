@@ -66,6 +66,8 @@ class Capacity {
   void ended(const Lease&, Instant at);    // It runs no more; its slices may still have to be wiped.
   void release(const Lease&, const Ask&);  // Its slices are free.
   void charge(const Lease&);  // Of a lease that ended long ago: its use still counts for fair share.
+  // More or less of it than the time of devices says, in their thousandths times seconds.
+  void weigh(PartyId tenant, std::int64_t milli_seconds, Instant at);
 
   void promise(LeaseId lease) { promising_.insert(lease); }  // Its end is for somebody.
   [[nodiscard]] const std::set<LeaseId>& promising() const { return promising_; }

@@ -213,6 +213,8 @@ Events list_again(const State&, const Envelope&, const RecurringListing&);
 Events judge_levels(const State&, JobId);
 // A window that closes: whether what was booked was there.
 Events judge_levels(const State&, const Booking&, const BookedWindow&, Instant now);
+// An hour of a service that is over: whether its requests were answered in time.
+Events judge_levels(const State&, const Service&);
 std::vector<LevelRisk> levels_at_risk(const State&, const ServiceLevel&, std::size_t most);
 // Of a job that is being stopped: also its chunks.
 void append_stop(const State&, const Job&, Events&);

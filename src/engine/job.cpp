@@ -9,6 +9,7 @@
 #include "engine/gang_network.hpp"
 #include "engine/start_window.hpp"
 #include "engine/submit.hpp"
+#include "engine/unit_quota.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -77,6 +78,13 @@ std::optional<Refusal> units_problem(const SubmitJob& command) {
   const bool sane = command.units.count() >= 1 && command.units.count() <= kUnitsMax &&
                     command.chunk <= kChunkMax && command.unit_tries >= 1 &&
                     command.unit_tries <= kTriesMax && command.ask.nodes == 1;
+  if (sane && !command.milliseconds.empty() &&
+      static_cast<std::int64_t>(command.milliseconds.size()) != command.units.count())
+    return Refusal{.reason = Reason::kInvalid,
+                   .rule = "media.pieces",
+                   .message = "media.pieces says how long each unit is, and there are " +
+                              std::to_string(command.units.count()) + " units",
+                   .fix = "give as many lengths as there are units, or leave it out"};
   if (sane) return std::nullopt;
   return Refusal{.reason = Reason::kInvalid,
                  .rule = "units",
@@ -138,6 +146,7 @@ Decision submission_events(const State& state,
     admitted = admit(state, owner, parent_ask(job.ask), envelope.at);
     if (!admitted) return refuse(admitted.error());
   }
+  if (auto refusal = unit_quota_problem(state, owner, job, envelope.at)) return refuse(*refusal);
   Ask timed = job.ask;
   timed.time = admitted->time;
   const auto start = planned_start(state, owner, timed, admitted->admission, envelope.at);
@@ -161,7 +170,8 @@ Decision submission_events(const State& state,
                                .range = job.units,
                                .chunk = job.chunk,
                                .tries = job.unit_tries,
-                               .ask = job.ask});
+                               .ask = job.ask,
+                               .milliseconds = job.milliseconds});
   return events;
 }
 

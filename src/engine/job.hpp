@@ -85,6 +85,7 @@ struct SubmitJob {
   std::uint32_t chunk = 0;
   std::uint32_t unit_tries = 1;
   std::vector<After> after{};
+  std::vector<std::int64_t> milliseconds{};  // Of footage in each unit; empty: units are counted as they are.
 };
 struct JobSubmitted {
   JobId id{};

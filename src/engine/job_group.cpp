@@ -2,6 +2,7 @@
 #include "engine/job_group.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tranche::engine {
 namespace {
@@ -50,6 +51,8 @@ bool held_by_another(const JobGroup& group, JobId job, std::int64_t unit) {
 // A unit that went well: whoever else was at it need not go on.
 void settle(JobGroup& group, std::int64_t unit) {
   ++group.done;
+  const auto piece = static_cast<std::size_t>(unit - group.range.first);
+  if (piece < group.milliseconds.size()) group.done_milliseconds += group.milliseconds[piece];
   for (Chunk& chunk : group.chunks)
     if (wire::remove_unit(chunk.left, unit) && chunk.left.empty()) chunk.needless = true;
 }
@@ -99,6 +102,12 @@ const Chunk* JobGroup::chunk_of(JobId job) const {
   const auto found =
       std::find_if(chunks.begin(), chunks.end(), [&](const Chunk& one) { return one.job == job; });
   return found == chunks.end() ? nullptr : &*found;
+}
+
+std::int64_t JobGroup::counted_total() const {
+  if (milliseconds.empty()) return range.count();
+  const std::int64_t sum = std::accumulate(milliseconds.begin(), milliseconds.end(), std::int64_t{0});
+  return (sum + 999) / 1000;
 }
 
 Ask parent_ask(const Ask& chunk_ask) {

@@ -51,10 +51,18 @@ struct JobGroup {
   std::int64_t given_up = 0;
   std::int64_t busy_microseconds = 0;  // Of units that went well.
   Instant first_started{};
-  Instant at{};  // Of the last verdict.
+  Instant at{};                              // Of the last verdict.
+  std::vector<std::int64_t> milliseconds{};  // Of footage, that each unit is a piece of; empty: none is.
+  std::int64_t done_milliseconds = 0;
 
   [[nodiscard]] const Chunk* chunk_of(JobId job) const;
   [[nodiscard]] bool settled() const { return done + given_up == range.count(); }
+  // What its work is counted in: seconds of footage, or its units as they are.
+  [[nodiscard]] WorkUnit counted_in() const { return milliseconds.empty() ? unit : WorkUnit::kSecond; }
+  [[nodiscard]] std::int64_t counted_done() const {
+    return milliseconds.empty() ? done : done_milliseconds / 1000;
+  }
+  [[nodiscard]] std::int64_t counted_total() const;
 };
 BOOST_DESCRIBE_STRUCT(JobGroup,
                       (),
@@ -73,7 +81,9 @@ BOOST_DESCRIBE_STRUCT(JobGroup,
                        given_up,
                        busy_microseconds,
                        first_started,
-                       at))
+                       at,
+                       milliseconds,
+                       done_milliseconds))
 
 struct GroupFormed {
   JobId id{};
@@ -83,8 +93,9 @@ struct GroupFormed {
   std::uint32_t chunk = 0;
   std::uint32_t tries = 1;
   Ask ask{};
+  std::vector<std::int64_t> milliseconds{};
 };
-BOOST_DESCRIBE_STRUCT(GroupFormed, (), (id, owner, unit, range, chunk, tries, ask))
+BOOST_DESCRIBE_STRUCT(GroupFormed, (), (id, owner, unit, range, chunk, tries, ask, milliseconds))
 
 struct ChunkFormed {
   JobId group{};

@@ -167,11 +167,12 @@ void apply(State& state, const Envelope& envelope, const LeaseReported& event) {
     if (job.state != JobState::kStopping) job.state = job_state(lease.state);
     if (lease.state == LeaseState::kRunning && job.started == Instant{}) job.started = envelope.at;
     job.version = state.sequence;
-    if (event.report.port != 0) state.work.doors[lease.id] = event.report.port;
+    if (event.report.port != 0) state.work.doors[lease.id] = {event.report.port, event.report.port_sealed};
     if (lease.state == LeaseState::kRunning) note_job_running(state, job, envelope.at);
     return;
   }
   state.work.doors.erase(lease.id);
+  note_saved(state, lease);
   lease.ended = envelope.at;
   lease.reason = event.report.reason;
   lease.exit_code = event.report.exit_code;

@@ -2,6 +2,7 @@
 #pragma once
 // Leases: a job's right to slices of a node's devices, handed to that node's agent. At most one of a job's
 // attempt and rank is ever live.
+#include <algorithm>
 #include <boost/describe/class.hpp>
 #include <cstdint>
 #include <optional>
@@ -77,12 +78,15 @@ struct Lease {
   std::vector<std::uint64_t> tested{};             // Records of the tests that its devices had passed.
   std::vector<std::uint64_t> receipts{};           // Records with its own receipts.
   wire::Boxed<wire::BehaviourRecord> behaviour{};  // Once it has ended.
-  bool left = false;  // It had whole devices: their own state keeps others away now.
-  bool kept = false;  // They went on to the same tenant as they were.
+  bool left = false;         // It had whole devices: their own state keeps others away now.
+  bool kept = false;         // They went on to the same tenant as they were.
+  Instant weighed_to{};      // Until then it counts for fair share by the units it did,
+  std::int64_t weighed = 0;  // so many thousandths of a device times seconds; since then by its time.
 
   [[nodiscard]] bool live() const { return !wire::is_over(state); }
   // Whether its slices are still its own: while it lives, and after that until they are clean.
   [[nodiscard]] bool holds_slices() const { return live() || (!scrubbed && !left && !slices.empty()); }
+  [[nodiscard]] Instant by_time_from() const { return std::max(granted, weighed_to); }
   [[nodiscard]] std::int64_t gpu_milli() const {
     std::int64_t sum = 0;
     for (const Slice& slice : slices) sum += slice.milli;
@@ -122,7 +126,9 @@ BOOST_DESCRIBE_STRUCT(Lease,
                        receipts,
                        behaviour,
                        left,
-                       kept))
+                       kept,
+                       weighed_to,
+                       weighed))
 
 struct LeaseGranted {
   LeaseId id{};

@@ -25,7 +25,11 @@ struct Priced {
 Money charge_units(const PriceRule& rule, const std::map<std::string, std::int64_t>& counts, Priced& priced) {
   Money total{};
   for (const auto& [unit, count] : counts) {
-    const auto price = rule.per_million.find(unit);
+    auto price = rule.per_million.find(unit);
+    if (price == rule.per_million.end())  // A price of tokens holds for those in and those out.
+      price = std::find_if(rule.per_million.begin(), rule.per_million.end(), [&](const auto& one) {
+        return is_counted_as(unit, one.first);
+      });
     if (price == rule.per_million.end() || count <= 0) continue;
     std::int64_t& rest = priced.unit_remainders[unit];
     const Int128 sum = Int128{price->second.micros} * std::min(count, std::int64_t{1} << 40) + rest;
@@ -224,6 +228,9 @@ void apply(State& state, const Envelope& envelope, const Charged& event) {
   for (const auto& [unit, count] : event.units) line.units[unit] += count;
   if (job != state.jobs.end() && line.labels.empty()) line.labels = job->second.ask.labels;
   settle_units(state, event.job, event.units);
+  charge_service(state, event.job, event.amount);
+  note_unit_charge(
+      state, event.party, charged_units(state, event.job, event.units), event.amount, event.from);
 }
 
 Decision decide(const State& state, const Envelope&, const CloseMeter& command) {

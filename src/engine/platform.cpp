@@ -91,6 +91,13 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
                        "has three letters; a second to a month is set aside ahead; at most 200 % of what is "
                        "foreseen is prepared for; what was stopped is left alone for a day at most"});
   }
+  for (const auto& [unit, weight] : settings.fair_units)
+    if (!is_unit_name(unit) || weight < Duration{} || weight > std::chrono::hours(24 * 31))
+      return refuse(Refusal{.reason = Reason::kInvalid,
+                            .rule = "fair_units",
+                            .message = "'" + unit + "' is no unit, or counts as no time of a device",
+                            .fix = "for example: tranche settings set --fair frames=30s; units are frames, "
+                                   "seconds, steps, requests, tokens, tokens_in, tokens_out and units"});
   if (settings.currency != state.settings.currency && !state.ledger.accounts.empty()) {
     return refuse(Refusal{.reason = Reason::kConflict,
                           .rule = "currency",

@@ -5,6 +5,7 @@
 
 #include "engine/decide.hpp"
 #include "engine/hours.hpp"
+#include "engine/unit_book.hpp"
 #include "wire/gpu_catalog.hpp"
 
 namespace tranche::engine {
@@ -60,8 +61,12 @@ std::string rule_problem(const State& state, const PriceList& list, const PriceR
   if (rule.storage_gib_hour && !is_price(*rule.storage_gib_hour)) return "storage_gib_hour is 0 to 1000000";
   if (rule.storage_gib_hour && (rule.gpu_hour != Money{} || !rule.per_million.empty()))
     return "a price of storage is one of nothing else: write another rule for devices";
-  for (const auto& [unit, price] : rule.per_million)
-    if (!is_price(price)) return "per_million." + unit + " is 0 to 1000000";
+  for (const auto& [unit, price] : rule.per_million) {
+    if (!is_unit_name(unit))
+      return "it prices '" + unit +
+             "'; units are frames, seconds, steps, requests, tokens, tokens_in, tokens_out and units";
+    if (price < Money{} || price > units(1'000'000'000)) return "per_million." + unit + " is 0 to 1000000000";
+  }
   if (rule.used_percent > 100) return "used_percent is 0 to 100";
   if (rule.used_percent > 0 && rule.basis != ChargeBasis::kMixed)
     return "used_percent goes with basis: mixed";
@@ -137,10 +142,11 @@ Decision decide(const State& state,
   std::string problem = price_problem(state, list);
   if (problem.empty() && list.valid_from < envelope.at) problem = "prices do not change in the past";
   if (!problem.empty()) {
-    return refuse(Refusal{.reason = Reason::kInvalid,
-                          .rule = "price",
-                          .message = std::move(problem),
-                          .fix = "mend it and send the list again; tranche price show writes one that holds"});
+    return refuse(
+        Refusal{.reason = Reason::kInvalid,
+                .rule = "price",
+                .message = std::move(problem),
+                .fix = "mend it and send the list again; tranche price show writes one that holds"});
   }
   return Events{PriceListSet{std::move(list)}};
 }

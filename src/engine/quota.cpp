@@ -52,6 +52,14 @@ std::optional<Refusal> numbers_problem(const Quota& quota) {
   if (quota.spend.value_or(Money{}) < Money{} || quota.per_job.spend.value_or(Money{}) < Money{}) {
     return broken("spend", "a spend limit cannot be negative", "give zero to forbid, or leave it out");
   }
+  for (const auto& [unit, limit] : quota.units) {
+    if (!is_unit_name(unit))
+      return broken("units." + unit,
+                    "there is no unit '" + unit + "'",
+                    "frames, seconds, steps, requests, tokens, tokens_in, tokens_out or units");
+    if (limit < 0)
+      return broken("units." + unit, "a quota cannot be negative", "give zero to forbid, or leave it out");
+  }
   const std::int64_t percent = quota.per_job.compute_percent.value_or(100);
   if (percent < 1 || percent > 100) {
     return broken("per_job.compute_percent", "a compute share is 1 to 100 %", "give a number from 1 to 100");

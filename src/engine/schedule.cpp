@@ -20,6 +20,7 @@
 #include "engine/reservation.hpp"
 #include "engine/slots.hpp"
 #include "engine/start_window.hpp"
+#include "engine/unit_forecast.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -157,9 +158,8 @@ class Pass {
     return opens > envelope_.at;
   }
   [[nodiscard]] Instant start_by(const Job& job) const {
-    if (!job.ask.deadline) return kFarFuture;
-    const Instant latest = *job.ask.deadline - job.ask.time;
-    return latest - envelope_.at <= kHurryWithin ? latest : kFarFuture;
+    const auto latest = latest_start(state_, job);
+    return latest && *latest - envelope_.at <= kHurryWithin ? *latest : kFarFuture;
   }
   void push_after(const Turn& turn) {
     if (turn.key.has_deadline) return;

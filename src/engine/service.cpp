@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::size_t kVersionsMax = 16;
 constexpr std::uint32_t kReplicasMax = 1000;
+// Requests stand for the time between two counts of them, and not for a night without any.
+constexpr Duration kIdleForgiven = std::chrono::minutes(1);
 
 const Service* find_service(const State& state, const ServiceKey& key) {
   const auto found = state.work.services.find(key);
@@ -126,13 +128,24 @@ void apply(State& state, const Envelope&, const ReplicaRetired& event) {
     if (replica.job == event.job) replica.retiring = true;
 }
 
-Decision decide(const State& state, const Envelope&, const CountRequests& command) {
+Decision decide(const State& state, const Envelope& envelope, const CountRequests& command) {
   const Service* service = find_service(state, command.key);
   if (service == nullptr) return refuse(gone());
-  return Events{ServiceUsed{command.key, service->owner, command.use}};
+  Events events;
+  if (hour_start(envelope.at) != service->hour.from) events = judge_levels(state, *service);
+  events.push_back(ServiceUsed{command.key, service->owner, command.use});
+  return events;
 }
 
-void apply(State& state, const Envelope&, const ServiceUsed& event) {
+void charge_service(State& state, JobId replica, Money amount) {
+  const auto key = state.index.work->service_of.find(replica);
+  if (key == state.index.work->service_of.end()) return;
+  ServiceHour& hour = state.work.services.at(key->second).hour;
+  hour.charged.micros += amount.micros;
+  hour.job = replica;
+}
+
+void apply(State& state, const Envelope& envelope, const ServiceUsed& event) {
   const auto found = state.work.services.find(event.key);
   if (found == state.work.services.end()) return;
   ServiceUse& use = found->second.use;
@@ -140,14 +153,27 @@ void apply(State& state, const Envelope&, const ServiceUsed& event) {
   use.failed += event.use.failed;
   use.tokens_in += event.use.tokens_in;
   use.tokens_out += event.use.tokens_out;
+  use.judged += event.use.judged;
+  use.in_time += event.use.in_time;
+  ServiceHour& hour = found->second.hour;
+  if (hour.from != hour_start(envelope.at)) hour = {.from = hour_start(envelope.at), .job = hour.job};
+  hour.judged += event.use.judged;
+  hour.in_time += event.use.in_time;
   // They are charged with the lease of a replica that lives; which one makes no difference to the bill.
   const auto& replicas = found->second.replicas;
   const auto live =
       std::find_if(replicas.begin(), replicas.end(), [](const Replica& one) { return !one.retiring; });
   if (live == replicas.end()) return;
-  count_units(state, live->job, "requests", static_cast<std::int64_t>(event.use.requests));
-  count_units(state, live->job, "tokens_in", static_cast<std::int64_t>(event.use.tokens_in));
-  count_units(state, live->job, "tokens_out", static_cast<std::int64_t>(event.use.tokens_out));
+  CountedUnits counted{.jobs = {live->job}, .at = envelope.at, .in_place_of = kIdleForgiven};
+  for (const Replica& replica : replicas)
+    if (!replica.retiring && replica.job != live->job) counted.jobs.push_back(replica.job);
+  for (const auto& [unit, count] : {std::pair("requests", event.use.requests),
+                                    std::pair("tokens_in", event.use.tokens_in),
+                                    std::pair("tokens_out", event.use.tokens_out)}) {
+    counted.unit = unit;
+    counted.count = static_cast<std::int64_t>(count);
+    count_units(state, counted);
+  }
 }
 
 }  // namespace tranche::engine

@@ -40,8 +40,20 @@ struct ServiceUse {
   std::uint64_t failed = 0;
   std::uint64_t tokens_in = 0;
   std::uint64_t tokens_out = 0;
+  std::uint64_t judged = 0;   // Against the service's latency objective.
+  std::uint64_t in_time = 0;  // Of those.
 };
-BOOST_DESCRIBE_STRUCT(ServiceUse, (), (requests, failed, tokens_in, tokens_out))
+BOOST_DESCRIBE_STRUCT(ServiceUse, (), (requests, failed, tokens_in, tokens_out, judged, in_time))
+
+// What its objective came to in one hour, and what its replicas were charged.
+struct ServiceHour {
+  Instant from{};
+  std::uint64_t judged = 0;
+  std::uint64_t in_time = 0;
+  Money charged{};
+  JobId job{};  // The last one that was charged.
+};
+BOOST_DESCRIBE_STRUCT(ServiceHour, (), (from, judged, in_time, charged, job))
 
 struct Service {
   ServiceKey key{};
@@ -52,8 +64,9 @@ struct Service {
   std::vector<ServiceShape> versions{};
   std::vector<Replica> replicas{};
   ServiceUse use{};
+  ServiceHour hour{};
 };
-BOOST_DESCRIBE_STRUCT(Service, (), (key, owner, revision, replicas_max, spec, versions, replicas, use))
+BOOST_DESCRIBE_STRUCT(Service, (), (key, owner, revision, replicas_max, spec, versions, replicas, use, hour))
 
 struct SetService {
   PartyId owner{};  // Zero: the actor.

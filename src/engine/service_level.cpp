@@ -80,7 +80,8 @@ std::int64_t may_be_missed(const ServiceLevel& level, std::int64_t promised) {
 
 void give_back(State& state, const Envelope& envelope, const LevelJudged& event) {
   const auto found = state.jobs.find(event.job);
-  const bool known = found != state.jobs.end() || event.delivery.booking != ClaimId{};
+  const bool known =
+      found != state.jobs.end() || event.delivery.booking != ClaimId{};  // A service has a job.
   if (event.credit <= Money{} || !known) return;
   const AccountId account = paying_account(state, payer_of(state, event.owner));
   const std::array legs{
@@ -118,17 +119,38 @@ void count_delivery(ServiceLevel& level, const Envelope& envelope, const LevelJu
   if (!kept) keep_miss(level, {.at = envelope.at, .delivery = event.delivery});
 }
 
+bool is_too_slow(const ServiceLevel& level, std::uint64_t requests, std::uint64_t in_time) {
+  return in_time * 1000 < requests * level.terms.target_permille;
+}
+
+bool promises_answers(const State& state, const ServiceLevel& level, const Service& service) {
+  const auto& kinds = level.terms.kinds;
+  const bool kind =
+      kinds.empty() || std::find(kinds.begin(), kinds.end(), wire::WorkloadKind::kInference) != kinds.end();
+  return level.terms.keep_objectives && kind && is_at_or_below(state, service.owner, level.key.party);
+}
+
+// Every request counts; an hour of them below the target is a miss.
+void count_answers(ServiceLevel& level, const Envelope& envelope, const LevelJudged& event) {
+  const Answering& hour = event.answering;
+  level.kept += hour.in_time;
+  level.missed += hour.requests - hour.in_time;
+  level.credited.micros += event.credit.micros;
+  if (is_too_slow(level, hour.requests, hour.in_time))
+    keep_miss(level, {.job = event.job, .at = envelope.at, .answering = hour});
+}
+
 }  // namespace
 
 Decision decide(const State& state, const Envelope&, const Actor& actor, const SetLevel& command) {
   if (auto refusal = check_access(state, actor, Action::kManagePlatform, kPlatform)) return refuse(*refusal);
   if (state.party(command.key.party) == nullptr) return refuse(not_found());
   const LevelTerms& terms = command.terms;
-  const bool sane =
-      !command.key.name.empty() && terms.start_within >= Duration{} &&
-      (terms.start_within > Duration{} || terms.keep_deadlines || terms.delivered_permille > 0) &&
-      terms.delivered_permille <= 1000 && terms.target_permille <= 1000 && terms.credit_percent <= 100 &&
-      state.work.levels.size() < kLevelsMax;
+  const bool sane = !command.key.name.empty() && terms.start_within >= Duration{} &&
+                    (terms.start_within > Duration{} || terms.keep_deadlines ||
+                     terms.delivered_permille > 0 || terms.keep_objectives) &&
+                    terms.delivered_permille <= 1000 && terms.target_permille <= 1000 &&
+                    terms.credit_percent <= 100 && state.work.levels.size() < kLevelsMax;
   if (!sane)
     return refuse(
         Refusal{.reason = Reason::kInvalid,
@@ -187,6 +209,24 @@ Events judge_levels(const State& state, const Booking& booking, const BookedWind
   return events;
 }
 
+Events judge_levels(const State& state, const Service& service) {
+  Events events;
+  const ServiceHour& hour = service.hour;
+  if (hour.judged == 0) return events;
+  for (const auto& [key, level] : state.work.levels) {
+    if (!promises_answers(state, level, service)) continue;
+    LevelJudged judged{.key = key,
+                       .owner = service.owner,
+                       .job = hour.job,
+                       .answering = {service.key.name, hour.judged, hour.in_time}};
+    if (is_too_slow(level, hour.judged, hour.in_time))
+      judged.credit = {
+          static_cast<std::int64_t>(Int128{hour.charged.micros} * level.terms.credit_percent / 100)};
+    events.push_back(std::move(judged));
+  }
+  return events;
+}
+
 void apply(State& state, const Envelope& envelope, const LevelJudged& event) {
   give_back(state, envelope, event);
   const auto found = state.work.levels.find(event.key);
@@ -194,6 +234,7 @@ void apply(State& state, const Envelope& envelope, const LevelJudged& event) {
   ServiceLevel& level = found->second;
   turn_month(level, envelope.at);
   if (event.delivery.booking != ClaimId{}) return count_delivery(level, envelope, event);
+  if (!event.answering.service.empty()) return count_answers(level, envelope, event);
   const Job* job = state.job(event.job);
   const bool judged =
       event.start || (level.terms.keep_deadlines && job != nullptr && job->ask.deadline.has_value());
@@ -223,8 +264,13 @@ void add_short_windows(const State& state, const ServiceLevel& level, std::vecto
 }  // namespace
 
 std::vector<LevelRisk> levels_at_risk(const State& state, const ServiceLevel& level, std::size_t most) {
+  constexpr std::uint64_t kEnoughToTell = 20;
   std::vector<LevelRisk> risks;
   add_short_windows(state, level, risks);
+  for (const auto& [key, service] : state.work.services)
+    if (promises_answers(state, level, service) && service.hour.judged >= kEnoughToTell &&
+        is_too_slow(level, service.hour.judged, service.hour.in_time))
+      risks.push_back({.left = service.hour.from + std::chrono::hours(1) - state.now, .service = key.name});
   for (const auto& [owner, jobs] : state.index.jobs_by_owner) {
     if (!is_at_or_below(state, owner, level.key.party)) continue;
     for (const JobId id : jobs) {

@@ -29,12 +29,27 @@ struct LevelTerms {
   std::uint32_t target_permille = 990;      // So many of a thousand keep it.
   std::uint32_t credit_percent = 0;         // Of what a job cost, when it was not kept for it.
   std::uint32_t delivered_permille = 0;     // Of what is booked, so much is really there; zero: no promise.
+  bool keep_objectives = false;             // Services answer within their latency objectives.
   bool operator==(const LevelTerms&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(
-    LevelTerms,
-    (),
-    (kinds, start_within, keep_deadlines, target_permille, credit_percent, delivered_permille))
+BOOST_DESCRIBE_STRUCT(LevelTerms,
+                      (),
+                      (kinds,
+                       start_within,
+                       keep_deadlines,
+                       target_permille,
+                       credit_percent,
+                       delivered_permille,
+                       keep_objectives))
+
+// Requests of one service in one hour, and those that were answered within its objective.
+struct Answering {
+  std::string service{};  // Empty: it is not about a service.
+  std::uint64_t requests = 0;
+  std::uint64_t in_time = 0;
+  bool operator==(const Answering&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(Answering, (), (service, requests, in_time))
 
 // What was booked in a window and how much of it was there, in milli-devices times seconds.
 struct Delivery {
@@ -51,11 +66,12 @@ BOOST_DESCRIBE_STRUCT(Delivery, (), (booking, promised, missed))
 struct LevelMiss {
   JobId job{};
   Instant at{};
-  Duration late{};      // By so much.
-  bool start = false;   // It began late; else it ended late.
-  Delivery delivery{};  // Or a window that was not all there.
+  Duration late{};        // By so much.
+  bool start = false;     // It began late; else it ended late.
+  Delivery delivery{};    // Or a window that was not all there.
+  Answering answering{};  // Or a service that was too slow.
 };
-BOOST_DESCRIBE_STRUCT(LevelMiss, (), (job, at, late, start, delivery))
+BOOST_DESCRIBE_STRUCT(LevelMiss, (), (job, at, late, start, delivery, answering))
 
 struct ServiceLevel {
   LevelKey key{};
@@ -92,19 +108,21 @@ struct LevelJudged {
   LevelKey key{};
   PartyId owner{};
   JobId job{};
-  bool start = false;   // Judged by its start; else by its end.
-  Duration late{};      // Zero: it was kept.
-  Money credit{};       // Given back now.
-  Delivery delivery{};  // Of a window, instead of a job.
+  bool start = false;     // Judged by its start; else by its end.
+  Duration late{};        // Zero: it was kept.
+  Money credit{};         // Given back now.
+  Delivery delivery{};    // Of a window, instead of a job.
+  Answering answering{};  // Of a service's hour, instead of both.
 };
-BOOST_DESCRIBE_STRUCT(LevelJudged, (), (key, owner, job, start, late, credit, delivery))
+BOOST_DESCRIBE_STRUCT(LevelJudged, (), (key, owner, job, start, late, credit, delivery, answering))
 
 // A job that waits or runs, and may break a promise: more than half of the time to start has passed, or what
 // it may still take reaches beyond its deadline.
 struct LevelRisk {
   JobId job{};
-  Duration left{};    // Until it is broken; negative: it is.
-  ClaimId booking{};  // Or an open window that is not all there.
+  Duration left{};        // Until it is broken; negative: it is.
+  ClaimId booking{};      // Or an open window that is not all there.
+  std::string service{};  // Or a service whose running hour is below the target.
 };
 
 }  // namespace tranche::engine

@@ -205,5 +205,55 @@ TEST_CASE("service level: what promises nothing is refused, and only the operato
   CHECK(world.state.work.levels.empty());
 }
 
+TEST_CASE("service level: requests within a service's objective are counted, and a slow hour is credited") {
+  World world;
+  const PartyId acme = world.create(PartyKind::kTenant, kPlatform, "acme");
+  const PartyId ana = world.user(acme, "ana");
+  world.node("gpu-01", 1);
+  wire::PriceList list{.name = "list", .rules = {{.name = "all", .gpu_hour = units(10)}}};
+  REQUIRE(world.run(SetPriceList{list}, world.root));
+  REQUIRE(world.run(
+      SetLevel{{acme, "chat"}, {.target_permille = 990, .credit_percent = 50, .keep_objectives = true}},
+      world.root));
+  REQUIRE(world.run(SetService{.name = "chat", .spec = "{}", .versions = {{"v1", gpus(1), "{}"}}}, ana));
+  const ServiceKey key{acme, "chat"};
+  const JobId replica{world.state.next_job};
+  REQUIRE(world.run(AddReplica{key, "v1"}));
+  world.clock = hour_start(world.clock) + std::chrono::hours(1);
+  world.schedule();
+  const LeaseId lease = world.state.jobs.at(replica).leases.front();
+  REQUIRE(world.report(lease, LeaseState::kRunning));
+  const auto count = [&](std::uint64_t judged, std::uint64_t in_time) {
+    REQUIRE(world.run(CountRequests{key, {.requests = judged, .judged = judged, .in_time = in_time}}));
+  };
+  const auto level = [&]() -> const ServiceLevel& { return world.state.work.levels.at({acme, "chat"}); };
+  count(1000, 995);
+  world.clock += std::chrono::minutes(30);
+  REQUIRE(world.run(ReportMeters{.node = world.state.leases.at(lease).node,
+                                 .records = {{.lease = lease,
+                                              .epoch = world.state.leases.at(lease).epoch,
+                                              .sequence = 1,
+                                              .from = world.clock - std::chrono::minutes(30),
+                                              .to = world.clock}}}));
+  CHECK(world.state.work.services.at(key).hour.charged == units(5));
+  count(1000, 900);
+  CHECK(levels_at_risk(world.state, level(), 10).size() == 1);
+  CHECK(level().kept + level().missed == 0);  // The hour is not over.
+  const Money before = world.state.jobs.at(replica).charged;
+  world.clock += std::chrono::minutes(31);
+  count(10, 10);
+  CHECK(level().kept == 1895);
+  CHECK(level().missed == 105);
+  REQUIRE(level().misses.size() == 1);
+  CHECK(level().misses.front().answering == Answering{"chat", 2000, 1895});
+  CHECK(level().credited == Money{2'500'000});
+  CHECK(world.state.jobs.at(replica).charged.micros == before.micros - 2'500'000);
+  CHECK(levels_at_risk(world.state, level(), 10).empty());
+  world.clock += std::chrono::hours(1);
+  count(1, 1);  // The hour of ten was good.
+  CHECK(level().misses.size() == 1);
+  CHECK(level().credited == Money{2'500'000});
+}
+
 }  // namespace
 }  // namespace tranche::engine

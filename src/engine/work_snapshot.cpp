@@ -13,8 +13,9 @@ using wire::detail::write_record;
 struct Door {
   LeaseId lease{};
   std::uint16_t port = 0;
+  bool sealed = false;
 };
-BOOST_DESCRIBE_STRUCT(Door, (), (lease, port))
+BOOST_DESCRIBE_STRUCT(Door, (), (lease, port, sealed))
 
 }  // namespace
 
@@ -25,10 +26,12 @@ void encode_workloads(std::string& out, const State& state) {
   write_values(out, work.waits);
   write_values(out, work.services);
   wire::detail::write_varint(out, work.doors.size());
-  for (const auto& [lease, port] : work.doors) write_record(out, Door{lease, port});
+  for (const auto& [lease, door] : work.doors) write_record(out, Door{lease, door.port, door.sealed});
   write_values(out, work.unsettled);
   write_values(out, work.recurring);
   write_values(out, work.levels);
+  write_values(out, work.unit_days);
+  write_values(out, work.checkpoints);
 }
 
 bool decode_workloads(RecordReader& reader, State& state) {
@@ -40,14 +43,20 @@ bool decode_workloads(RecordReader& reader, State& state) {
          read_each<Dependencies>(reader,
                                  [&](Dependencies one) { work.waits.emplace(one.job, std::move(one)); }) &&
          read_each<Service>(reader, [&](Service one) { work.services.emplace(one.key, std::move(one)); }) &&
-         read_each<Door>(reader, [&](Door one) { work.doors.emplace(one.lease, one.port); }) &&
+         read_each<Door>(reader,
+                         [&](Door one) { work.doors.emplace(one.lease, OpenDoor{one.port, one.sealed}); }) &&
          read_each<UnsettledUnits>(
              reader, [&](UnsettledUnits one) { work.unsettled.emplace(one.job, std::move(one)); }) &&
          read_each<RecurringJob>(
              reader, [&](RecurringJob one) { work.recurring.emplace(one.key, std::move(one)); }) &&
-         (reader.left() == 0 || read_each<ServiceLevel>(reader, [&](ServiceLevel one) {
-            work.levels.emplace(one.key, std::move(one));
-          }));
+         (reader.left() == 0 ||
+          read_each<ServiceLevel>(reader,
+                                  [&](ServiceLevel one) { work.levels.emplace(one.key, std::move(one)); })) &&
+         (reader.left() == 0 ||
+          (read_each<UnitDay>(reader,
+                              [&](UnitDay one) { work.unit_days.emplace(one.key, std::move(one)); }) &&
+           read_each<JobCheckpoints>(
+               reader, [&](JobCheckpoints one) { work.checkpoints.emplace(one.job, std::move(one)); })));
 }
 
 }  // namespace tranche::engine

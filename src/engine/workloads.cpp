@@ -8,6 +8,7 @@
 #include "engine/attempt.hpp"
 #include "engine/chunk_extension.hpp"
 #include "engine/decide.hpp"
+#include "engine/fair_units.hpp"
 #include "engine/start_window.hpp"
 
 namespace tranche::engine {
@@ -231,7 +232,8 @@ void apply(State& state, const Envelope&, const GroupFormed& event) {
                  .chunk = event.chunk,
                  .tries = event.tries,
                  .ask = event.ask,
-                 .waiting = {event.range}};
+                 .waiting = {event.range},
+                 .milliseconds = event.milliseconds};
   state.work.groups.emplace(event.id, std::move(group));
   state.index.capacity->dequeue(state, state.jobs.at(event.id));
   state.index.work->groups_due.insert(event.id);
@@ -298,6 +300,10 @@ void note_job_ended(State& state, const Job& job, Instant at) {
   WorkIndex& index = *state.index.work;
   if (!state.work.levels.empty()) index.judged_next.insert(job.id);
   end_waiting(state, job.id);
+  if (const auto kept = state.work.checkpoints.find(job.id); kept != state.work.checkpoints.end()) {
+    kept->second.saved_by.clear();
+    if (kept->second.notes.empty()) state.work.checkpoints.erase(kept);
+  }
   const auto [from, to] = index.waiters.equal_range(job.id);
   for (auto waiter = from; waiter != to; ++waiter) index.waiters_due.insert(waiter->second);
   if (const auto parent = index.group_of.find(job.id); parent != index.group_of.end()) {
@@ -323,11 +329,14 @@ std::string units_name(WorkUnit unit) {
   return std::string(wire::name_of(unit)) + "s";
 }
 
-void count_units(State& state, JobId job, const std::string& name, std::int64_t count) {
-  if (count <= 0) return;
-  UnsettledUnits& units = state.work.unsettled[job];
-  units.job = job;
-  units.counts[name] += count;
+void count_units(State& state, const CountedUnits& counted) {
+  if (counted.count <= 0) return;
+  const JobId first = counted.jobs.front();
+  UnsettledUnits& units = state.work.unsettled[first];
+  units.job = first;
+  units.counts[counted.unit] += counted.count;
+  if (const Job* job = state.job(first)) note_units(state, job->owner, counted);
+  weigh_units(state, counted);
 }
 
 UnitCounts unsettled_units(const State& state, const wire::MeterRecord& record) {
@@ -349,11 +358,23 @@ void settle_units(State& state, JobId job, const UnitCounts& charged) {
   if (found->second.counts.empty()) state.work.unsettled.erase(found);
 }
 
+UnitCounts charged_units(const State& state, JobId job, const UnitCounts& charged) {
+  UnitCounts units = charged;
+  if (const auto parent = state.index.work->group_of.find(job); parent != state.index.work->group_of.end())
+    units.try_emplace(units_name(state.work.groups.at(parent->second).counted_in()));
+  if (const auto told = state.work.progress.find(job); told != state.work.progress.end())
+    units.try_emplace(units_name(told->second.unit));
+  if (state.index.work->service_of.contains(job))
+    for (const char* unit : {"requests", "tokens_in", "tokens_out"}) units.try_emplace(unit);
+  return units;
+}
+
 void forget_work(State& state) {
   const auto gone = [&](const auto& entry) { return !state.jobs.contains(entry.first); };
   std::erase_if(state.work.progress, gone);
   std::erase_if(state.work.groups, gone);
   std::erase_if(state.work.unsettled, gone);
+  std::erase_if(state.work.checkpoints, gone);
   std::erase_if(state.index.work->group_of,
                 [&](const auto& entry) { return !state.work.groups.contains(entry.second); });
   for (const auto& [id, group] : state.work.groups)

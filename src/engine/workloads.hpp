@@ -14,27 +14,43 @@
 #include "engine/recurring.hpp"
 #include "engine/service.hpp"
 #include "engine/service_level.hpp"
+#include "engine/unit_book.hpp"
 #include "wire/meter.hpp"
 
 namespace tranche::engine {
 
 // What a job has done and was not charged for yet: tokens, steps, frames, requests.
-using UnitCounts = std::map<std::string, std::int64_t>;
 struct UnsettledUnits {
   JobId job{};
   UnitCounts counts{};
 };
 BOOST_DESCRIBE_STRUCT(UnsettledUnits, (), (job, counts))
 
+// Where a replica is reached on its node.
+struct OpenDoor {
+  std::uint16_t port = 0;
+  bool sealed = false;  // By TLS.
+};
+
+struct JobCheckpoints {
+  JobId job{};
+  std::vector<wire::CheckpointNote> notes{};  // That the job said are whole, the newest last.
+  // Leases of the last attempt that ran: what they saved is on their nodes. By rank.
+  std::vector<LeaseId> saved_by{};
+};
+BOOST_DESCRIBE_STRUCT(JobCheckpoints, (), (job, notes, saved_by))
+
 struct Workloads {
   std::map<JobId, JobProgress> progress{};
   std::map<JobId, JobGroup> groups{};  // By their parents.
   std::map<JobId, Dependencies> waits{};
   std::map<ServiceKey, Service> services{};
-  std::map<LeaseId, std::uint16_t> doors{};  // Port of the node on which a replica is reached.
+  std::map<LeaseId, OpenDoor> doors{};
   std::map<JobId, UnsettledUnits> unsettled{};
   std::map<RecurringKey, RecurringJob> recurring{};
   std::map<LevelKey, ServiceLevel> levels{};
+  std::map<UnitDayKey, UnitDay> unit_days{};
+  std::map<JobId, JobCheckpoints> checkpoints{};
 };
 
 // Derived from the workloads: who belongs to whom, and who may have something to decide.
@@ -65,10 +81,18 @@ void forget_work(State&);  // Of jobs that were forgotten.
 [[nodiscard]] bool work_due(const State&, Instant now);
 
 [[nodiscard]] std::string units_name(WorkUnit unit);  // "frames"
-void count_units(State&, JobId, const std::string& name, std::int64_t count);
+// What one job did, or several together: it is charged with the first, and shown with it.
+void count_units(State&, const CountedUnits&);
 // With what the job's first lease reports by itself; others report what they measured alone.
 [[nodiscard]] UnitCounts unsettled_units(const State&, const wire::MeterRecord&);
 void settle_units(State&, JobId, const UnitCounts& charged);
+// The same with every unit that the job counts in, those too of which there are none in this interval.
+[[nodiscard]] UnitCounts charged_units(const State&, JobId, const UnitCounts& charged);
+
+// What a replica was charged, with the hour of its service.
+void charge_service(State&, JobId replica, Money amount);
+// A lease that had begun to work is over: where its job finds what it saved.
+void note_saved(State&, const Lease&);
 
 // Called where a job or a lease changes.
 void note_job_ended(State&, const Job&, Instant at);

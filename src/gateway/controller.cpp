@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "base/wall_clock.hpp"
+#include "engine/unit_quota.hpp"
 #include "gateway/gateway.hpp"
 #include "wire/codec.hpp"
 
@@ -25,7 +26,7 @@ bool concerns_services(const engine::Event& event) {
          std::holds_alternative<engine::ReplicaAdded>(event) ||
          std::holds_alternative<engine::ReplicaRetired>(event) ||
          std::holds_alternative<engine::LeaseReported>(event) ||
-         std::holds_alternative<engine::JobEnded>(event) ||
+         std::holds_alternative<engine::QuotaSet>(event) || std::holds_alternative<engine::JobEnded>(event) ||
          std::holds_alternative<engine::JobRequeued>(event);
 }
 
@@ -43,10 +44,45 @@ Duration readable(Duration measured) {
   return (measured + unit - Duration(1)) / unit * unit;
 }
 
+std::uint64_t next_gateway() {
+  static std::atomic<std::uint64_t> next{0};
+  return next.fetch_add(1);
+}
+
+std::vector<ReplicaFacts> replicas_of(const engine::State& state,
+                                      const engine::Service& service,
+                                      const server::AgentHub& hub) {
+  std::vector<ReplicaFacts> facts;
+  for (const engine::Replica& replica : service.replicas) {
+    const engine::Job* job = state.job(replica.job);
+    if (job == nullptr) continue;
+    ReplicaFacts one{.job = replica.job, .version = replica.version, .retiring = replica.retiring};
+    const auto shape = std::find_if(service.versions.begin(),
+                                    service.versions.end(),
+                                    [&](const auto& version) { return version.name == replica.version; });
+    one.stale = shape == service.versions.end() || shape->spec != job->spec;
+    if (!job->leases.empty() && job->state == wire::JobState::kRunning) {
+      const auto door = state.work.doors.find(job->leases.front());
+      const engine::Lease* lease = state.lease(job->leases.front());
+      if (door != state.work.doors.end() && lease != nullptr)
+        one.target = {host_of(hub.facts(lease->node).address),
+                      door->second.port,
+                      door->second.sealed ? text(lease->node) : std::string()};
+    }
+    facts.push_back(std::move(one));
+  }
+  return facts;
+}
+
 }  // namespace
 
 Gateway::Gateway(server::Loop& loop, const server::AgentHub& hub, GatewayOptions options)
-    : loop_(loop), hub_(hub), options_(std::move(options)) {
+    : loop_(loop),
+      hub_(hub),
+      options_(std::move(options)),
+      forwarder_(options_.sealed),
+      number_(next_gateway()),
+      prober_(std::make_unique<net::Prober>(options_.sealed)) {
   loop_.follow([this](const server::Durable& durable) { follow(durable); });
 }
 
@@ -74,12 +110,12 @@ void Gateway::stop() {
   }
   if (thread_.joinable()) thread_.join();
   prober_.reset();
-  decltype(by_name_) services;
+  std::shared_ptr<const Directory> services;
   {
     const std::lock_guard lock(mutex_);
-    services = by_name_;
+    services = directory_;
   }
-  for (const auto& [name, service] : services) service->close();
+  for (const auto& [name, listed] : *services) listed.service->close();
   forwarder_.close();
 }
 
@@ -92,49 +128,100 @@ void Gateway::follow(const server::Durable& durable) {
     }
     relevant = relevant || concerns_services(event);
   }
-  if (relevant && (!durable.state->work.services.empty() || !by_name_.empty())) learn(*durable.state);
+  if (relevant && (!durable.state->work.services.empty() || !directory_->empty())) learn(*durable.state);
 }
 
-// On the loop's thread.
+// On the loop's thread, which alone makes another directory.
 void Gateway::learn(const engine::State& state) {
-  std::map<std::pair<std::string, std::string>, std::shared_ptr<LiveService>> services;
+  auto directory = std::make_shared<Directory>();
+  learn_at_ = INT64_MAX;
   for (const auto& [key, service] : state.work.services) {
-    const std::pair name(engine::path_of(state, key.tenant), key.name);
-    auto live = find(name.first, name.second);
-    if (!live) live = std::make_shared<LiveService>(key, options_.seed + service.revision);
+    const std::string name = engine::path_of(state, key.tenant) + "/" + key.name;
+    const auto before = directory_->find(name);
+    auto live = before != directory_->end() && before->second.service->key() == key
+                    ? before->second.service
+                    : std::make_shared<LiveService>(key, options_.seed + service.revision);
     if (live->revision() != service.revision)
       if (auto spec = wire::from_json<wire::ServiceSpec>(service.spec))
         live->configure(std::move(*spec), service.owner, service.revision);
-    std::vector<ReplicaFacts> facts;
-    for (const engine::Replica& replica : service.replicas) {
-      const engine::Job* job = state.job(replica.job);
-      if (job == nullptr) continue;
-      ReplicaFacts one{.job = replica.job, .version = replica.version, .retiring = replica.retiring};
-      const auto shape = std::find_if(service.versions.begin(),
-                                      service.versions.end(),
-                                      [&](const auto& version) { return version.name == replica.version; });
-      one.stale = shape == service.versions.end() || shape->spec != job->spec;
-      if (!job->leases.empty() && job->state == wire::JobState::kRunning) {
-        const auto door = state.work.doors.find(job->leases.front());
-        const engine::Lease* lease = state.lease(job->leases.front());
-        if (door != state.work.doors.end() && lease != nullptr)
-          one.target = {host_of(hub_.facts(lease->node).address), door->second};
-      }
-      facts.push_back(std::move(one));
-    }
-    live->know(facts);
-    services.emplace(name, std::move(live));
+    live->know(replicas_of(state, service, hub_));
+    const bool is_known = before != directory_->end() && before->second.service == live &&
+                          before->second.revision == service.revision;
+    Listed& one =
+        directory->emplace(name, is_known ? before->second : listed(state, service, live)).first->second;
+    one.allowances = allowances_of(state, service.owner);
   }
+  std::erase_if(allowances_, [](const auto& entry) { return entry.second.use_count() == 1; });
   std::vector<std::shared_ptr<LiveService>> removed;
+  for (const auto& [name, one] : *directory_) {
+    const auto after = directory->find(name);
+    if (after == directory->end() || after->second.service != one.service) removed.push_back(one.service);
+  }
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [name, service] : by_name_)
-      if (!services.contains(name) || services.at(name) != service) removed.push_back(service);
-    by_name_ = std::move(services);
+    directory_ = std::move(directory);
+    edition_.fetch_add(1, std::memory_order_release);
     changed_ = true;
     wake_.notify_one();
   }
   for (const auto& service : removed) service->close();
+}
+
+Listed Gateway::listed(const engine::State& state,
+                       const engine::Service& service,
+                       std::shared_ptr<LiveService> live) {
+  const std::string tenant = engine::path_of(state, service.key.tenant);
+  const wire::ServiceSpec spec = live->spec();
+  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(spec.timeout);
+  Listed out{.service = std::move(live),
+             .revision = service.revision,
+             .callers = spec.personal ? Callers::kOwner
+                        : spec.open   ? Callers::kEverybody
+                                      : Callers::kTenants,
+             .owner = service.owner,
+             .tenants = {service.key.tenant},
+             .keeps_path = spec.keep_path,
+             .forward = {.first_byte = patience, .between_bytes = patience},
+             .prefix = "/" + tenant + "/" + service.key.name + "/",
+             .allowances = {}};
+  for (const std::string& name : spec.callers)
+    if (const PartyId caller = engine::find_path(state, name); caller.kind() == PartyKind::kTenant)
+      out.tenants.push_back(caller);
+  const std::string label = host_label(tenant, service.key.name);
+  if (const auto scheme = options_.url.find("://"); !options_.domain.empty() && !label.empty()) {
+    const auto port = options_.url.rfind(':');
+    out.origin = options_.url.substr(0, scheme + 3) + label + "." + options_.domain +
+                 (port > scheme ? options_.url.substr(port) : "");
+  }
+  return out;
+}
+
+// One that was made for the same limit goes on: what has passed since the journal counted is in it.
+Allowances Gateway::allowances_of(const engine::State& state, PartyId owner) {
+  static const std::map<std::string_view, Allowance::Unit> kUnits{
+      {"requests", Allowance::Unit::kRequests},
+      {"tokens", Allowance::Unit::kTokens},
+      {"tokens_in", Allowance::Unit::kTokensIn},
+      {"tokens_out", Allowance::Unit::kTokensOut}};
+  Allowances out;
+  for (const engine::UnitLimit& limit : engine::unit_limits(state, owner, wall_clock())) {
+    const auto unit = kUnits.find(limit.unit);
+    if (unit == kUnits.end()) continue;
+    auto& allowance = allowances_[{limit.party, limit.unit, limit.limit, limit.until}];
+    if (!allowance)
+      allowance = std::make_shared<Allowance>(
+          unit->second, limit.left(), limit.until, engine::used_up_text(state, limit));
+    learn_at_ = std::min(learn_at_.load(), limit.until.time_since_epoch().count());
+    out.push_back(allowance);
+  }
+  return out;
+}
+
+void Gateway::learn_again_when_due() {
+  const std::int64_t now = wall_clock().time_since_epoch().count();
+  if (learn_at_.load() > now) return;
+  learn_at_ = INT64_MAX;
+  loop_.read([this](const engine::State& state) { learn(state); });
 }
 
 void Gateway::run() {
@@ -148,8 +235,9 @@ void Gateway::run() {
       wake_.wait_for(lock, starting ? kTurnWhileStarting : kTurn, [this] { return stopping_ || changed_; });
       changed_ = false;
       last = stopping_;
-      for (const auto& [name, service] : by_name_) services.push_back(service);
+      for (const auto& [name, listed] : *directory_) services.push_back(listed.service);
     }
+    learn_again_when_due();
     take_answers();
     take_probes();
     for (const auto& service : services) {
@@ -363,7 +451,7 @@ void Gateway::retire(const engine::ServiceKey& key, JobId job) {
 
 void Gateway::flush_counts(LiveService& service) {
   const engine::ServiceUse use = service.take_use();
-  if (use.requests == 0) return;
+  if (use.requests == 0 && use.judged == 0) return;
   loop_.submit(
       {.origin = "gateway"}, engine::CountRequests{service.key(), use}, [](const server::Outcome&) {});
 }
@@ -372,10 +460,11 @@ void Gateway::describe(const engine::ServiceKey& key, wire::ServiceView& view) c
   std::shared_ptr<LiveService> live;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [name, service] : by_name_) {
-      if (service->key() != key) continue;
-      live = service;
-      view.url = options_.url + "/" + name.first + "/" + name.second;
+    for (const auto& [name, listed] : *directory_) {
+      if (listed.service->key() != key) continue;
+      live = listed.service;
+      view.url = options_.url + "/" + name;
+      view.origin = listed.origin;
     }
     if (const auto status = statuses_.find(key); status != statuses_.end()) view.status = status->second;
   }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/gateway.hpp"
 
+#include <algorithm>
 #include <utility>
 
+#include "base/wall_clock.hpp"
 #include "gateway/sign_in.hpp"
 #include "gateway/usage_reader.hpp"
 
@@ -22,31 +24,30 @@ constexpr std::string_view kTokenNeeded = "call with a token: Authorization: Bea
 constexpr std::string_view kSignInFirst =
     "open the address that `tranche notebook` says, or call with a token: Authorization: Bearer ...";
 
-// "/acme/chat/v1/models" in its parts.
-struct Address {
-  std::string_view tenant{}, service{}, rest{};
-};
-Address address_of(std::string_view path) {
-  Address address;
-  path.remove_prefix(path.starts_with('/') ? 1 : 0);
-  const auto first = path.find('/');
-  if (first == std::string_view::npos) return address;
-  address.tenant = path.substr(0, first);
-  path.remove_prefix(first + 1);
-  const auto second = std::min(path.find('/'), path.size());
-  address.service = path.substr(0, second);
-  address.rest = path.substr(second);
-  return address;
+constexpr std::string_view kNoSuchService = "there is no such service: /TENANT/SERVICE/...";
+
+net::Response moved_to(std::string address) {
+  net::Response response{.status = 303, .content_type = {}, .body = {}, .headers = {}};
+  response.headers.emplace_back("Location", std::move(address));
+  response.headers.emplace_back("Referrer-Policy", "no-referrer");  // It may hold a token.
+  response.headers.emplace_back("Cache-Control", "no-store");
+  return response;
 }
 
-std::string prefix_of(const Address& address) {
-  return "/" + std::string(address.tenant) + "/" + std::string(address.service) + "/";
+std::string path_and_query(const net::Request& request) {
+  return request.query.empty() ? request.path : request.path + '?' + request.query;
+}
+
+std::string seconds_until(Instant at) {
+  return std::to_string(
+      std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(at - wall_clock()).count()));
 }
 
 }  // namespace
 
 struct Gateway::Flight final : Turnstile::Ticket, net::Errand, std::enable_shared_from_this<Flight> {
-  Flight(Gateway& of, Turnstile& through) : gateway(of), turnstile(through) {}
+  Flight(Gateway& of, Turnstile& through, std::shared_ptr<const Directory> in, const Listed& under)
+      : gateway(of), turnstile(through), directory(std::move(in)), listed(under), service(*under.service) {}
   ~Flight() override { leave_turnstile(); }
   Flight(const Flight&) = delete;
   Flight& operator=(const Flight&) = delete;
@@ -56,14 +57,14 @@ struct Gateway::Flight final : Turnstile::Ticket, net::Errand, std::enable_share
     gateway.take_off(shared_from_this());
   }
   void leave_turnstile() {
-    if (std::exchange(is_inside, false)) turnstile.leave(service->key().tenant);
+    if (std::exchange(is_inside, false)) turnstile.leave(service.key().tenant, *this);
   }
 
   [[nodiscard]] const net::Request& request() const override { return asked; }
   [[nodiscard]] std::string_view target_path() const override { return path; }
   void on_head(int status, std::string_view content_type, std::string& fields) override {
     usage.watch(content_type);
-    service->observe(Clock::now() - arrived, status < 500);
+    service.observe(Clock::now() - arrived, status < 500);
     fields.append("X-Tranche-Version: ").append(pick.version).append("\r\n");
     if (status == 101) leave_turnstile();  // It may stay for hours, and say little.
   }
@@ -75,7 +76,9 @@ struct Gateway::Flight final : Turnstile::Ticket, net::Errand, std::enable_share
   Gateway& gateway;
   Turnstile& turnstile;
   bool is_inside = false;
-  std::shared_ptr<LiveService> service;
+  const std::shared_ptr<const Directory> directory;  // Holds what is below.
+  const Listed& listed;
+  LiveService& service;
   net::Request asked;
   std::string path;
   PartyId caller{};
@@ -86,47 +89,91 @@ struct Gateway::Flight final : Turnstile::Ticket, net::Errand, std::enable_share
   UsageReader usage;
 };
 
-std::shared_ptr<LiveService> Gateway::find(std::string_view tenant, std::string_view name) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = by_name_.find(std::pair(std::string(tenant), std::string(name)));
-  return found == by_name_.end() ? nullptr : found->second;
-}
-
 PartyId Gateway::tenant_of(PartyId party) const {
   const std::lock_guard lock(mutex_);
   const auto tenant = tenants_.find(party);
   return tenant == tenants_.end() ? PartyId{} : tenant->second;
 }
 
-void Gateway::handle(net::Request&& request, net::Reply reply) {
-  const Address address = address_of(request.path);
-  auto service = find(address.tenant, address.service);
-  const LiveService::Access access = service ? service->access() : LiveService::Access{};
-  PartyId caller{};
-  bool may_call = access.callers == LiveService::Callers::kEverybody;
-  if (!may_call) {
-    const bool personal = access.callers == LiveService::Callers::kOwner;
-    const auto in_address = personal ? token_in_address(request) : std::nullopt;
-    std::string_view token = in_address ? std::string_view(*in_address) : bearer_of(request);
-    if (personal && token.empty()) token = token_in_cookie(request);
-    const auto known = loop_.tokens().find(token);
-    if (!known) return reply.send(problem(401, personal ? kSignInFirst : kTokenNeeded));
-    caller = tenant_of(known->party);
-    may_call = service && (personal ? known->party == access.owner : caller == service->key().tenant);
-    if (may_call && in_address) return reply.send(signed_in(request, prefix_of(address), *in_address));
-    if (personal) hide_sign_in(request);
+// One for each thread: what they share out is the thread's time.
+Desk& Gateway::desk_of(const net::Reply& reply) {
+  struct Last {
+    std::uint64_t gateway = UINT64_MAX;
+    Desk* desk = nullptr;
+  };
+  static thread_local Last last;
+  if (last.gateway != number_) {
+    net::Loop& thread = *net::Forwarder::thread_of(reply);
+    const std::lock_guard lock(mutex_);
+    auto& desk = desks_[&thread];
+    if (!desk) desk = std::make_unique<Desk>(thread);
+    last = {number_, desk.get()};
   }
-  // Whoever may not call it may not know of it either.
-  if (!service || !may_call) return reply.send(problem(404, "there is no such service: /TENANT/SERVICE/..."));
-  auto flight = std::make_shared<Flight>(*this, turnstile_of(reply));
-  flight->service = std::move(service);
-  flight->path = access.keeps_path ? request.path : address.rest.empty() ? "/" : std::string(address.rest);
+  Desk& desk = *last.desk;
+  if (desk.edition != edition_.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(mutex_);
+    desk.directory = directory_;
+    desk.edition = edition_.load(std::memory_order_relaxed);
+  }
+  return desk;
+}
+
+// Whoever may not call it may not know of it either.
+Gateway::Caller Gateway::caller_of(const Listed* listed, const Place& place, net::Request& request) const {
+  if (listed != nullptr && listed->callers == Callers::kOwner) return owner_of(*listed, place, request);
+  const bool is_open = listed != nullptr && listed->callers == Callers::kEverybody;
+  const std::string_view token = bearer_of(request);
+  const auto known = is_open && token.empty() ? std::nullopt : loop_.tokens().find(token);
+  if (!known) return is_open ? Caller{} : Caller{.answer = problem(401, kTokenNeeded)};
+  const PartyId tenant = tenant_of(known->party);
+  const bool may_call =
+      is_open || (listed != nullptr &&
+                  std::find(listed->tenants.begin(), listed->tenants.end(), tenant) != listed->tenants.end());
+  if (!may_call) return {.answer = problem(404, kNoSuchService)};
+  return {.tenant = tenant};
+}
+
+// A browser signs in with its owner's token. Where the service has an origin of its own, only there: a cookie
+// that all services of the gateway get belongs to none.
+Gateway::Caller Gateway::owner_of(const Listed& listed, const Place& place, net::Request& request) const {
+  const bool is_elsewhere = !listed.origin.empty() && !place.is_own_origin;
+  const auto in_address = token_in_address(request);
+  std::string_view token = in_address ? std::string_view(*in_address) : bearer_of(request);
+  if (token.empty() && !is_elsewhere) token = token_in_cookie(request);
+  const auto known = loop_.tokens().find(token);
+  if (!known) return {.answer = problem(401, kSignInFirst)};
+  if (known->party != listed.owner) return {.answer = problem(404, kNoSuchService)};
+  if (in_address && is_elsewhere) return {.answer = moved_to(listed.origin + path_and_query(request))};
+  if (in_address)
+    return {.answer = signed_in(request, place.is_own_origin ? "/" : listed.prefix, *in_address)};
+  hide_sign_in(request);
+  return {.tenant = tenant_of(known->party)};
+}
+
+void Gateway::handle(net::Request&& request, net::Reply reply) {
+  Desk& desk = desk_of(reply);
+  const Place place = place_of(request, options_.domain);
+  const auto found = desk.directory->find(place.key);
+  const Listed* listed = found == desk.directory->end() ? nullptr : &found->second;
+  // A program that serves below its own path has nothing at the root of its own origin.
+  if (listed != nullptr && listed->keeps_path && place.is_own_origin && request.method == "GET" &&
+      !request.path.starts_with(listed->prefix))
+    return reply.send(moved_to(listed->prefix + (request.query.empty() ? "" : "?" + request.query)));
+  Caller caller = caller_of(listed, place, request);
+  if (caller.answer) return reply.send(std::move(*caller.answer));
+  if (const Allowance* used_up = take_request(listed->allowances)) {
+    net::Response answer = problem(429, used_up->words());
+    answer.headers = {{"Retry-After", seconds_until(used_up->until())}};
+    return reply.send(std::move(answer));
+  }
+  auto flight = std::make_shared<Flight>(*this, desk.turnstile, desk.directory, *listed);
+  flight->path = listed->keeps_path ? request.path : place.rest.empty() ? "/" : std::string(place.rest);
   if (!request.query.empty()) flight->path += '?' + request.query;
-  flight->caller = caller;
+  flight->caller = caller.tenant;
   flight->asked = std::move(request);
   flight->reply.emplace(std::move(reply));
   // By whom it is called is the service's business; here the tenant counts that has the service.
-  switch (flight->turnstile.enter(flight->service->key().tenant, flight)) {
+  switch (flight->turnstile.enter(flight->service.key().tenant, flight)) {
     case Turnstile::Entry::kGo:
       return flight->go();
     case Turnstile::Entry::kWaits:
@@ -136,20 +183,9 @@ void Gateway::handle(net::Request&& request, net::Reply reply) {
   }
 }
 
-// One for each thread: what they share out is the thread's time.
-Turnstile& Gateway::turnstile_of(const net::Reply& reply) {
-  net::Loop& thread = *net::Forwarder::thread_of(reply);
-  const std::lock_guard lock(mutex_);
-  auto& turnstile = turnstiles_[&thread];
-  if (!turnstile)
-    turnstile = std::make_unique<Turnstile>(
-        [&thread](Turnstile& asks) { net::Forwarder::later(thread, [&asks] { asks.turn(); }); });
-  return *turnstile;
-}
-
 void Gateway::take_off(std::shared_ptr<Flight> flight) {
   using Entry = LiveService::Entry;
-  LiveService& service = *flight->service;
+  LiveService& service = flight->service;
   const auto granted = [this, flight](std::optional<Pick> pick) {
     if (pick) return fly(flight, std::move(*pick));
     refuse(*flight, 504, "no replica became ready in time", *flight->reply);
@@ -166,7 +202,7 @@ void Gateway::take_off(std::shared_ptr<Flight> flight) {
     case Entry::kFull:
       return refuse(*flight, 503, "too many requests wait for this service", *flight->reply);
     case Entry::kTooFast:
-      return flight->reply->send(problem(429, "more requests a second than a tenant may send"));
+      return flight->reply->send(problem(429, "more requests or tokens than a tenant may send in this time"));
   }
 }
 
@@ -174,7 +210,7 @@ void Gateway::fly(const std::shared_ptr<Flight>& flight, Pick pick) {
   flight->tried.add(pick.job);
   flight->pick = std::move(pick);
   net::Reply reply = std::move(*flight->reply);
-  forwarder_.send(flight, flight->pick.target, flight->service->forward_options(), std::move(reply));
+  forwarder_.send(flight, flight->pick.target, flight->listed.forward, std::move(reply));
 }
 
 void Gateway::land(const std::shared_ptr<Flight>& flight,
@@ -182,14 +218,15 @@ void Gateway::land(const std::shared_ptr<Flight>& flight,
                    int status,
                    net::Reply* reply) {
   using net::ForwardEnd;
-  LiveService& service = *flight->service;
+  LiveService& service = flight->service;
   const bool good = end == ForwardEnd::kDone && status != 502 && status != 503;
-  const bool neutral = end == ForwardEnd::kGone;
+  const bool neutral = end == ForwardEnd::kGone || end == ForwardEnd::kNoBody;
   service.leave(flight->pick, good ? Outcome::kGood : neutral ? Outcome::kNeutral : Outcome::kBad);
   if (end == ForwardEnd::kDone || reply == nullptr) {
     flight->usage.finish();
-    return service.count(
-        end == ForwardEnd::kDone ? status : 502, flight->usage.tokens_in(), flight->usage.tokens_out());
+    const std::uint64_t in = flight->usage.tokens_in(), out = flight->usage.tokens_out();
+    for (const auto& allowance : flight->listed.allowances) allowance->take_tokens(in, out);
+    return service.count(end == ForwardEnd::kDone ? status : 502, flight->caller, in, out);
   }
   // Nobody has seen an answer. It is tried elsewhere when it reached nobody, or when twice is as good as
   // once.
@@ -199,6 +236,8 @@ void Gateway::land(const std::shared_ptr<Flight>& flight,
     flight->reply.emplace(std::move(*reply));
     return take_off(flight);
   }
+  if (end == ForwardEnd::kNoBody)
+    return refuse(*flight, 408, "the body of the request did not arrive in time", *reply);
   const bool is_late = end == ForwardEnd::kTimedOut;
   refuse(*flight,
          is_late ? 504 : 502,
@@ -208,8 +247,8 @@ void Gateway::land(const std::shared_ptr<Flight>& flight,
 
 // Counted as a failure of the service, and as an answer that did not come in time.
 void Gateway::refuse(const Flight& flight, int status, std::string_view why, net::Reply& reply) {
-  flight.service->count(status, 0, 0);
-  flight.service->observe(Clock::now() - flight.arrived, false);
+  flight.service.count(status, flight.caller, 0, 0);
+  flight.service.observe(Clock::now() - flight.arrived, false);
   reply.send(problem(status, why));
 }
 

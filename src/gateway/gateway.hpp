@@ -2,16 +2,19 @@
 #pragma once
 // One address in front of every service: finds the service, knows the caller, picks a replica, and tries
 // another one where that is safe. Beside it a controller keeps the replicas that the services need.
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
 
+#include "gateway/desk.hpp"
+#include "gateway/directory.hpp"
 #include "gateway/live_service.hpp"
-#include "gateway/turnstile.hpp"
 #include "net/forward.hpp"
 #include "net/prober.hpp"
 #include "net/server.hpp"
@@ -23,7 +26,9 @@ namespace tranche::gateway {
 
 struct GatewayOptions {
   std::uint64_t seed = 0;
-  std::string url{};  // As callers reach it.
+  std::string url{};     // As callers reach it.
+  std::string domain{};  // Names below it are origins of single services; empty: services have none.
+  std::optional<net::TlsClientOptions> sealed{};  // What doors on other machines are shown.
   std::function<void(const std::string&)> log = [](const std::string&) {};
 };
 
@@ -46,13 +51,18 @@ class Gateway {
   struct Flight;  // One request and where it was tried.
 
   // gateway.cpp: requests.
-  [[nodiscard]] Turnstile& turnstile_of(const net::Reply& reply);
+  [[nodiscard]] Desk& desk_of(const net::Reply& reply);
+  struct Caller {
+    PartyId tenant{};                       // Zero: nobody knows.
+    std::optional<net::Response> answer{};  // Instead of passing it on.
+  };
+  [[nodiscard]] Caller caller_of(const Listed* listed, const Place& place, net::Request& request) const;
+  [[nodiscard]] Caller owner_of(const Listed& listed, const Place& place, net::Request& request) const;
   void take_off(std::shared_ptr<Flight> flight);
   void fly(const std::shared_ptr<Flight>& flight, Pick pick);
   void land(const std::shared_ptr<Flight>& flight, net::ForwardEnd end, int status, net::Reply* reply);
   static void refuse(const Flight& flight, int status, std::string_view why, net::Reply& reply);
   [[nodiscard]] PartyId tenant_of(PartyId party) const;
-  [[nodiscard]] std::shared_ptr<LiveService> find(std::string_view tenant, std::string_view name) const;
 
   // controller.cpp: replicas. A Control belongs to the controller's thread.
   struct Probe {
@@ -72,6 +82,11 @@ class Gateway {
   };
   void follow(const server::Durable& durable);
   void learn(const engine::State& state);
+  [[nodiscard]] Listed listed(const engine::State& state,
+                              const engine::Service& service,
+                              std::shared_ptr<LiveService> live);
+  [[nodiscard]] Allowances allowances_of(const engine::State& state, PartyId owner);
+  void learn_again_when_due();
   void run();
   void steer(LiveService& service, Control& control);
   void notice_ends(Control& control, const LiveService::Picture& picture);
@@ -98,9 +113,20 @@ class Gateway {
   GatewayOptions options_;
   net::Forwarder forwarder_;
   mutable std::mutex mutex_;
-  std::map<std::pair<std::string, std::string>, std::shared_ptr<LiveService>> by_name_;
-  std::map<PartyId, PartyId> tenants_;  // Of everybody who may call.
-  std::map<const net::Loop*, std::unique_ptr<Turnstile>> turnstiles_;
+  const std::uint64_t number_;  // Of this gateway in the process.
+  std::shared_ptr<const Directory> directory_ = std::make_shared<const Directory>();
+  std::atomic<std::uint64_t> edition_{0};  // Of the directory.
+  struct LimitKey {
+    PartyId party{};
+    std::string unit{};
+    std::int64_t limit = 0;
+    Instant until{};
+    auto operator<=>(const LimitKey&) const = default;
+  };
+  std::map<LimitKey, std::shared_ptr<Allowance>> allowances_;  // The loop's thread only.
+  std::atomic<std::int64_t> learn_at_{INT64_MAX};  // When a period ends and quotas begin anew; microseconds.
+  std::map<PartyId, PartyId> tenants_;             // Of everybody who may call.
+  std::map<const net::Loop*, std::unique_ptr<Desk>> desks_;
   std::map<engine::ServiceKey, Control> controls_;  // The controller's thread only.
   std::map<engine::ServiceKey, std::string> statuses_;
   std::vector<std::pair<engine::ServiceKey, std::string>> answers_;  // To additions; text: why not.
@@ -113,8 +139,7 @@ class Gateway {
   std::condition_variable wake_;
   bool stopping_ = false, changed_ = false;
   std::thread thread_;
-  std::unique_ptr<net::Prober> prober_ =
-      std::make_unique<net::Prober>();  // Last: it calls back until it is gone.
+  std::unique_ptr<net::Prober> prober_;  // Last: it calls back until it is gone.
 };
 
 }  // namespace tranche::gateway

@@ -2,6 +2,7 @@
 #include "gateway/live_service.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/wall_clock.hpp"
 
@@ -13,6 +14,14 @@ constexpr std::chrono::milliseconds kOpenFirst{500}, kOpenMost{30'000};
 constexpr std::size_t kCallersRemembered = 10'000;
 constexpr std::size_t kVersionsMost = 16;  // As a service file may have.
 constexpr std::chrono::seconds kRecent{5};
+constexpr std::chrono::seconds kTokensHalved{30};  // Of what a caller had.
+
+Bucket::Size requests_size(const wire::ServiceSpec& spec) {
+  return {spec.requests_per_second, std::chrono::seconds(1)};
+}
+Bucket::Size tokens_size(const wire::ServiceSpec& spec) {
+  return {spec.tokens_per_minute, std::chrono::minutes(1)};
+}
 
 }  // namespace
 
@@ -30,18 +39,9 @@ void LiveService::configure(wire::ServiceSpec spec, PartyId owner, std::uint64_t
   place_versions();
 }
 
-LiveService::Access LiveService::access() const {
+wire::ServiceSpec LiveService::spec() const {
   const std::lock_guard lock(mutex_);
-  const Callers callers = spec_.personal ? Callers::kOwner
-                          : spec_.open   ? Callers::kEverybody
-                                         : Callers::kTenant;
-  return {.callers = callers, .owner = owner_, .keeps_path = spec_.keep_path};
-}
-
-net::ForwardOptions LiveService::forward_options() const {
-  const std::lock_guard lock(mutex_);
-  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(spec_.timeout);
-  return {.first_byte = patience, .between_bytes = patience};
+  return spec_;
 }
 
 void LiveService::know(const std::vector<ReplicaFacts>& facts) {
@@ -95,7 +95,7 @@ bool LiveService::takes(const Slot& slot, Clock::time_point now) const {
 }
 
 // The version by weight, among those that have room; then the less busy of two drawn at random.
-std::optional<Pick> LiveService::pick(const Tried& tried) {
+std::optional<Pick> LiveService::pick(PartyId caller, const Tried& tried) {
   const auto now = now_();
   std::array<std::uint32_t, kVersionsMost> able{};
   const auto fits = [&](const Slot& slot) {
@@ -121,7 +121,8 @@ std::optional<Pick> LiveService::pick(const Tried& tried) {
     if (is_drawn && (best == nullptr || slot.copy.active < best->copy.active)) best = &slot;
   }
   ++best->copy.active;
-  return Pick{best->copy.facts.job, best->copy.facts.version, best->copy.facts.target};
+  ++use_of(caller).active;
+  return Pick{best->copy.facts.job, best->copy.facts.version, best->copy.facts.target, caller};
 }
 
 void LiveService::place_versions() {
@@ -133,20 +134,28 @@ void LiveService::place_versions() {
   }
 }
 
-bool LiveService::allowed(PartyId caller) {
-  if (spec_.requests_per_second == 0) return true;
+LiveService::CallerUse& LiveService::use_of(PartyId caller) {
+  if (callers_.size() > kCallersRemembered)
+    std::erase_if(callers_, [](const auto& entry) { return entry.second.active == 0; });
+  CallerUse& use = callers_[caller];
+  if (spec_.fair != wire::ServiceFairness::kTokens) return use;
   const auto now = now_();
-  const std::int64_t most = std::int64_t{spec_.requests_per_second} * 1000;
-  if (buckets_.size() > kCallersRemembered) buckets_.clear();
-  const auto [at, fresh] = buckets_.try_emplace(caller, Bucket{most, now});
-  Bucket& bucket = at->second;
-  const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(now - bucket.at);
-  if (passed.count() > 0) {
-    bucket.milli = std::min(most, bucket.milli + passed.count() * spec_.requests_per_second);
-    bucket.at += passed;
+  if (now - use.faded > kTokensHalved) {
+    const auto times = std::min<std::int64_t>((now - use.faded) / kTokensHalved, 60);
+    use.recent_tokens = std::ldexp(use.recent_tokens, -static_cast<int>(times));
+    use.faded = now;
   }
-  if (bucket.milli < 1000) return false;
-  bucket.milli -= 1000;
+  return use;
+}
+
+bool LiveService::allowed(PartyId caller) {
+  if (spec_.requests_per_second == 0 && spec_.tokens_per_minute == 0) return true;
+  const auto now = now_();
+  CallerUse& use = use_of(caller);
+  if (spec_.tokens_per_minute > 0 && !use.tokens.has_any(tokens_size(spec_), now)) return false;
+  if (spec_.requests_per_second == 0) return true;
+  if (!use.requests.has_any(requests_size(spec_), now)) return false;
+  use.requests.take(requests_size(spec_), 1);
   return true;
 }
 
@@ -159,7 +168,7 @@ LiveService::Entry LiveService::enter(PartyId caller, const Tried& tried, Grante
     if (tried.count() == 0 && !allowed(caller)) return Entry::kTooFast;
     const auto mine = queues_.find(caller);
     // Whoever waits goes first, unless this caller has nobody waiting and there is room for both.
-    if (queued_ == 0 || mine == queues_.end()) picked = pick(tried);
+    if (queued_ == 0 || mine == queues_.end()) picked = pick(caller, tried);
     if (!picked) {
       const std::size_t callers = queues_.size() + (mine == queues_.end() ? 1 : 0);
       const std::size_t own = mine == queues_.end() ? 0 : mine->second.size();
@@ -176,15 +185,34 @@ LiveService::Entry LiveService::enter(PartyId caller, const Tried& tried, Grante
   return Entry::kGranted;
 }
 
-// In turn over the callers, so that each gets its part however long the others' queues are.
+// In turn over the callers, or who had the fewest tokens lately: those of requests under way are guessed.
+std::map<PartyId, std::deque<LiveService::Waiting>>::iterator LiveService::next_queue() {
+  auto next = queues_.upper_bound(last_served_);
+  if (next == queues_.end()) next = queues_.begin();
+  if (spec_.fair != wire::ServiceFairness::kTokens) return next;
+  auto best = next;
+  double fewest = -1;
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    const CallerUse& use = use_of(next->first);
+    const double tokens = use.recent_tokens + use.active * tokens_of_a_request_;
+    if (fewest < 0 || tokens < fewest) {
+      fewest = tokens;
+      best = next;
+    }
+    if (++next == queues_.end()) next = queues_.begin();
+  }
+  return best;
+}
+
+// Each caller gets its part however long the others' queues are.
 std::vector<std::pair<LiveService::Granted, std::optional<Pick>>> LiveService::serve_waiters() {
   std::vector<std::pair<Granted, std::optional<Pick>>> served;
   while (queued_ > 0) {
-    auto next = queues_.upper_bound(last_served_);
-    if (next == queues_.end()) next = queues_.begin();
+    const auto next = next_queue();
     Waiting& first = next->second.front();
-    auto picked = pick(first.tried);
-    if (!picked && first.tried.count() > 0) picked = pick({});  // Rather one that failed it before than none.
+    auto picked = pick(next->first, first.tried);
+    if (!picked && first.tried.count() > 0)
+      picked = pick(next->first, {});  // Rather one that failed it before than none.
     if (!picked) break;
     if (first.is_in_line) waited_.add(now_() - first.since, now_());
     served.emplace_back(std::move(first.granted), std::move(picked));
@@ -200,6 +228,7 @@ void LiveService::leave(const Pick& pick, Outcome outcome) {
   std::vector<std::pair<Granted, std::optional<Pick>>> served;
   {
     const std::lock_guard lock(mutex_);
+    if (CallerUse& use = use_of(pick.caller); use.active > 0) --use.active;
     if (Slot* slot = slot_of(pick.job)) {
       if (slot->copy.active > 0) --slot->copy.active;
       if (outcome == Outcome::kGood) slot->failures = 0;
@@ -249,8 +278,14 @@ void LiveService::close() {
   for (auto& granted : waiting) granted(std::nullopt);
 }
 
-void LiveService::count(int status, std::uint64_t tokens_in, std::uint64_t tokens_out) {
+void LiveService::count(int status, PartyId caller, std::uint64_t tokens_in, std::uint64_t tokens_out) {
   const std::lock_guard lock(mutex_);
+  if (const std::uint64_t tokens = tokens_in + tokens_out; tokens > 0) {
+    CallerUse& use = use_of(caller);
+    if (spec_.tokens_per_minute > 0) use.tokens.take(tokens_size(spec_), tokens);
+    use.recent_tokens += static_cast<double>(tokens);
+    tokens_of_a_request_ += (static_cast<double>(tokens) - tokens_of_a_request_) / 16;
+  }
   ++use_.requests;
   if (status == 0 || status >= 500) ++use_.failed;
   use_.tokens_in += tokens_in;
@@ -259,7 +294,11 @@ void LiveService::count(int status, std::uint64_t tokens_in, std::uint64_t token
 
 void LiveService::observe(Clock::duration took, bool is_answered) {
   const std::lock_guard lock(mutex_);
-  latency_.add(took, is_answered && (!spec_.objective || took <= spec_.objective->p99), now_());
+  const bool in_time = is_answered && (!spec_.objective || took <= spec_.objective->p99);
+  latency_.add(took, in_time, now_());
+  if (!spec_.objective) return;
+  ++use_.judged;
+  use_.in_time += in_time ? 1 : 0;
 }
 
 void LiveService::RecentMost::add(Clock::duration value, Clock::time_point now) {

@@ -18,6 +18,7 @@
 #include "base/ids.hpp"
 #include "base/random.hpp"
 #include "engine/service.hpp"
+#include "gateway/bucket.hpp"
 #include "gateway/latency_window.hpp"
 #include "net/forward.hpp"
 #include "wire/service.hpp"
@@ -39,6 +40,7 @@ struct Pick {
   JobId job{};
   std::string version{};
   net::ForwardTarget target{};
+  PartyId caller{};  // Whom it was given to.
 };
 
 // Where a request has been already.
@@ -83,7 +85,7 @@ class LiveService {
   void leave(const Pick& pick, Outcome outcome);
   void expire_waiters();  // Those who have waited for longer than the timeout.
   void close();           // It was removed: nobody waits for it any more, and nobody begins to.
-  void count(int status, std::uint64_t tokens_in, std::uint64_t tokens_out);
+  void count(int status, PartyId caller, std::uint64_t tokens_in, std::uint64_t tokens_out);
   void observe(Clock::duration took,
                bool is_answered);  // From the arrival of a request to its answer's begin.
 
@@ -105,14 +107,7 @@ class LiveService {
   [[nodiscard]] Picture picture() const;
   [[nodiscard]] engine::ServiceUse take_use();  // Since the last call.
   [[nodiscard]] const engine::ServiceKey& key() const { return key_; }
-  enum class Callers { kTenant, kOwner, kEverybody };
-  struct Access {
-    Callers callers = Callers::kTenant;
-    PartyId owner{};
-    bool keeps_path = false;
-  };
-  [[nodiscard]] Access access() const;
-  [[nodiscard]] net::ForwardOptions forward_options() const;
+  [[nodiscard]] wire::ServiceSpec spec() const;
 
  private:
   struct Slot {
@@ -137,11 +132,16 @@ class LiveService {
     std::int64_t slice_ = 0;
     Clock::duration current_{}, before_{};
   };
-  struct Bucket {
-    std::int64_t milli = 0;
-    Clock::time_point at{};
+  // What a caller did lately, against its limits and its turn.
+  struct CallerUse {
+    Bucket requests{}, tokens{};
+    double recent_tokens = 0;  // Fading.
+    Clock::time_point faded{};
+    std::uint32_t active = 0;
   };
-  [[nodiscard]] std::optional<Pick> pick(const Tried& tried);
+  [[nodiscard]] CallerUse& use_of(PartyId caller);
+  [[nodiscard]] std::map<PartyId, std::deque<Waiting>>::iterator next_queue();
+  [[nodiscard]] std::optional<Pick> pick(PartyId caller, const Tried& tried);
   [[nodiscard]] Slot* slot_of(JobId job);
   void place_versions();
   [[nodiscard]] bool takes(const Slot& slot, Clock::time_point now) const;
@@ -160,7 +160,8 @@ class LiveService {
   PartyId last_served_{};
   std::size_t queued_ = 0;
   bool closed_ = false;
-  std::map<PartyId, Bucket> buckets_;
+  std::map<PartyId, CallerUse> callers_;
+  double tokens_of_a_request_ = 0;  // Lately, on average.
   engine::ServiceUse use_{};
   Instant last_request_{};
   LatencyWindow latency_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/live_service.hpp"
 
+#include <cstdlib>
 #include <doctest/doctest.h>
 
 #include "gateway/usage_reader.hpp"
@@ -175,6 +176,72 @@ TEST_CASE("live service: answers within the objective are counted, and failures 
   bench.service.observe(1ms, false);
   CHECK(bench.service.picture().latency.requests == 4);
   CHECK(bench.service.picture().latency.in_time == 2);
+}
+
+TEST_CASE("live service: tokens of a minute are one caller's own, and what was taken beyond is made up for") {
+  Bench bench(1, {.concurrency = 100, .queue = 10, .tokens_per_minute = 600});
+  CHECK(bench.enter() == LiveService::Entry::kGranted);
+  bench.service.count(200, kAcme, 400, 500);  // 300 beyond.
+  CHECK(bench.enter() == LiveService::Entry::kTooFast);
+  CHECK(bench.enter(kBlue) == LiveService::Entry::kGranted);
+  bench.now += std::chrono::seconds(29);  // 290 of them have come back.
+  CHECK(bench.enter() == LiveService::Entry::kTooFast);
+  bench.now += std::chrono::seconds(2);
+  CHECK(bench.enter() == LiveService::Entry::kGranted);
+}
+
+TEST_CASE("live service: requests of a second") {
+  Bench bench(1, {.concurrency = 100, .queue = 10, .requests_per_second = 3});
+  for (int i = 0; i < 3; ++i) CHECK(bench.enter() == LiveService::Entry::kGranted);
+  CHECK(bench.enter() == LiveService::Entry::kTooFast);
+  CHECK(bench.enter(kBlue) == LiveService::Entry::kGranted);
+  bench.now += std::chrono::milliseconds(400);
+  CHECK(bench.enter() == LiveService::Entry::kGranted);
+  CHECK(bench.enter() == LiveService::Entry::kTooFast);
+}
+
+// Two callers always have somebody waiting; one's requests are ten times as long.
+std::pair<int, int> turns_of(wire::ServiceFairness fair) {
+  Bench bench(1, {.concurrency = 1, .queue = 100, .fair = fair});
+  for (int i = 0; i < 40; ++i) {
+    bench.enter(kAcme);
+    bench.enter(kBlue);
+  }
+  std::pair<int, int> turns;
+  for (int i = 0; i < 44; ++i) {
+    const Pick pick = *bench.granted.at(static_cast<std::size_t>(i));
+    ++(pick.caller == kAcme ? turns.first : turns.second);
+    bench.service.leave(pick, Outcome::kGood);
+    bench.service.count(200, pick.caller, 0, pick.caller == kAcme ? 1000 : 100);
+  }
+  return turns;
+}
+
+TEST_CASE("live service: who waits takes turns by requests, or by tokens") {
+  const auto by_requests = turns_of(wire::ServiceFairness::kRequests);
+  CHECK(std::abs(by_requests.first - by_requests.second) <= 2);
+  const auto by_tokens = turns_of(wire::ServiceFairness::kTokens);
+  CHECK(by_tokens.second >= 7 * by_tokens.first);
+  CHECK(by_tokens.first >= 3);
+}
+
+TEST_CASE("usage reader: both spellings of tokens, in one piece or in the last event of a stream") {
+  const auto read = [](std::string_view type, std::initializer_list<std::string_view> pieces) {
+    UsageReader reader;
+    reader.watch(type);
+    for (const std::string_view piece : pieces) reader.read(piece);
+    reader.finish();
+    return std::pair(reader.tokens_in(), reader.tokens_out());
+  };
+  CHECK(read("application/json", {R"({"usage":{"prompt_tokens":7,"completion_tokens":5}})"}) ==
+        std::pair(7UL, 5UL));
+  CHECK(read("application/json; charset=utf-8", {R"({"usage": {"input_tokens" : 9, "output_tokens": 2}})"}) ==
+        std::pair(9UL, 2UL));
+  CHECK(read("text/event-stream",
+             {"data: {\"usage\":null}\n\n",
+              "data: {\"usage\":{\"prompt_to",
+              "kens\":3,\"completion_tokens\":4}}\n\ndata: [DONE]\n\n"}) == std::pair(3UL, 4UL));
+  CHECK(read("text/html", {R"({"usage":{"prompt_tokens":7}})"}) == std::pair(0UL, 0UL));
 }
 
 }  // namespace

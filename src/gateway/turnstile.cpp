@@ -19,6 +19,16 @@ constexpr std::size_t kWaitingMost = 4096;  // Of one tenant; more are turned aw
 constexpr std::size_t kWeightMost = 8;
 constexpr std::size_t kFew = 64;
 
+constexpr std::size_t kWindowLeast = 4, kWindowMost = 1024;
+constexpr auto kWeighEvery = 5ms;
+constexpr int kPressedPart = 10;  // Waiting for a processor for a tenth of the time is pressure.
+constexpr auto kAtWork = 20ms;    // Who called within this is at work, and is spared.
+// Requests that take long although few are under way wait for something else than a processor of this
+// machine: they are not held back. Believed for a while.
+constexpr auto kLongStay = 50ms;
+constexpr auto kBelieved = 60s;
+constexpr std::size_t kFewInside = 16, kStaysKnown = 4;
+
 }  // namespace
 
 Turnstile::Entry Turnstile::enter(PartyId tenant, const std::shared_ptr<Ticket>& ticket) {
@@ -30,21 +40,36 @@ Turnstile::Entry Turnstile::enter(PartyId tenant, const std::shared_ptr<Ticket>&
   lane.seen = now;
   if (is_back) look_around(now);
   if (contended_ && !asked_) begin_turn(now);
-  if (contended_ && (waiting_ > 0 || room_ == 0)) {
+  if (contended_ && (waiting_ > 0 || room_ == 0 || !has_room(lane, now))) {
     if (lane.waiting.size() >= kWaitingMost) return Entry::kFull;
     lane.waiting.push_back(ticket);
     ++waiting_;
     return Entry::kWaits;
   }
   if (contended_) --room_;
-  ++lane.inside;
+  let_in_one(lane, *ticket, now);
   return Entry::kGo;
 }
 
-void Turnstile::leave(PartyId tenant) {
+void Turnstile::let_in_one(Lane& lane, Ticket& ticket, Clock::time_point now) {
+  ticket.let_in = now;
+  ticket.among_few = ++lane.inside <= kFewInside;
+}
+
+void Turnstile::leave(PartyId tenant, const Ticket& ticket) {
   const std::lock_guard lock(mutex_);
-  const auto lane = lanes_.find(tenant);
-  if (lane != lanes_.end() && lane->second.inside > 0) --lane->second.inside;
+  const auto found = lanes_.find(tenant);
+  if (found == lanes_.end() || found->second.inside == 0) return;
+  Lane& lane = found->second;
+  const bool still_few = lane.inside-- <= kFewInside;  // Those who came in behind it did not hold it up.
+  if (!contended_) return;
+  const auto now = now_();
+  if (ticket.among_few && still_few) {
+    const auto stayed = now - ticket.let_in;
+    lane.stay = lane.stays++ == 0 ? stayed : lane.stay + (stayed - lane.stay) / 4;
+    if (lane.stays >= kStaysKnown && lane.stay > kLongStay) lane.slow_until = now + kBelieved;
+  }
+  if (waiting_ > 0 && !asked_) begin_turn(now);
 }
 
 void Turnstile::turn() {
@@ -55,9 +80,15 @@ void Turnstile::turn() {
     asked_ = false;
     resize_budget(now - turn_began_);
     look_around(now);
-    if (waiting_ > 0) begin_turn(now);
-    if (!contended_) room_ = waiting_;
-    serve(let_in);
+    resize_window(now);
+    room_ = contended_ ? budget_ : waiting_;
+    serve(let_in, now);
+    // Who waits for what is under way is served when that leaves.
+    if (waiting_ > 0 && !let_in.empty()) {
+      const std::size_t left = room_;
+      begin_turn(now);
+      room_ = left;
+    }
   }
   for (const auto& ticket : let_in) ticket->go();
 }
@@ -86,6 +117,30 @@ void Turnstile::resize_budget(Clock::duration lasted) {
   }
 }
 
+// Narrower while somebody light is at work and processors are short, wider again while they are not.
+void Turnstile::resize_window(Clock::time_point now) {
+  const auto span = now - weighed_;
+  if (span < kWeighEvery) return;
+  weighed_ = now;
+  const auto waited = pressure_();
+  std::size_t most = 0;
+  bool somebody_light = false;
+  for (const auto& [tenant, lane] : lanes_) {
+    if (!is_light(lane)) {
+      most = std::max(most, lane.inside);
+    } else if (lane.at_once() > 0 || now - lane.seen < kAtWork) {
+      somebody_light = true;
+    }
+  }
+  if (!somebody_light) {
+    window_ = kWindowMost;
+  } else if (waited * kPressedPart > span) {
+    window_ = std::max(kWindowLeast, std::min(window_, most) * 3 / 4);
+  } else {
+    window_ = std::min(kWindowMost, window_ + std::max<std::size_t>(1, window_ / 8));
+  }
+}
+
 // Forgets who has not called for a while, and sees who is left.
 void Turnstile::look_around(Clock::time_point now) {
   if (now - looked_ > kLookEvery) {
@@ -110,22 +165,33 @@ std::size_t Turnstile::weight(const Lane& lane) const {
   return weight;
 }
 
-void Turnstile::serve(std::vector<std::shared_ptr<Ticket>>& let_in) {
-  while (room_ > 0 && waiting_ > 0) {
+bool Turnstile::is_light(const Lane& lane) const {
+  return weight(lane) == kWeightMost;
+}
+
+bool Turnstile::has_room(const Lane& lane, Clock::time_point now) const {
+  return lane.inside < window_ || now < lane.slow_until || is_light(lane);
+}
+
+void Turnstile::serve(std::vector<std::shared_ptr<Ticket>>& let_in, Clock::time_point now) {
+  std::size_t in_vain = 0;  // Lanes in a row that sent nobody in.
+  while (room_ > 0 && waiting_ > 0 && in_vain <= lanes_.size()) {
     auto at = lanes_.lower_bound(current_);
     if (at == lanes_.end()) at = lanes_.begin();
     if (at->first != std::exchange(current_, at->first)) is_credited_ = false;
     Lane& lane = at->second;
     if (!std::exchange(is_credited_, true)) lane.credit = weight(lane);
-    while (lane.credit > 0 && room_ > 0 && !lane.waiting.empty()) {
+    ++in_vain;
+    while (lane.credit > 0 && room_ > 0 && !lane.waiting.empty() && has_room(lane, now)) {
+      let_in_one(lane, *lane.waiting.front(), now);
       let_in.push_back(std::move(lane.waiting.front()));
       lane.waiting.pop_front();
-      ++lane.inside;
       --lane.credit;
       --room_;
       --waiting_;
+      in_vain = 0;
     }
-    if (lane.credit == 0 || lane.waiting.empty()) move_on(at);
+    if (lane.credit == 0 || lane.waiting.empty() || !has_room(lane, now)) move_on(at);
   }
 }
 

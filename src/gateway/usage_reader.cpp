@@ -39,8 +39,9 @@ void UsageReader::finish() {
   const std::size_t at = tail_.rfind("\"usage\"");
   if (!watches_ || at == std::string::npos) return;
   const std::string_view usage = std::string_view(tail_).substr(at);
-  tokens_in_ = number_after(usage, "\"prompt_tokens\"");
-  tokens_out_ = number_after(usage, "\"completion_tokens\"");
+  tokens_in_ = std::max(number_after(usage, "\"prompt_tokens\""), number_after(usage, "\"input_tokens\""));
+  tokens_out_ =
+      std::max(number_after(usage, "\"completion_tokens\""), number_after(usage, "\"output_tokens\""));
 }
 
 }  // namespace tranche::gateway

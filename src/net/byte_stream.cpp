@@ -264,4 +264,11 @@ std::unique_ptr<ByteStream> TlsContext::client_stream(int descriptor, const std:
   return stream;
 }
 
+std::unique_ptr<ByteStream> TlsContext::peer_stream(int descriptor) const {
+  auto stream = std::make_unique<TlsStream>(context_, descriptor, TlsStream::Role::kClient);
+  // The certificate of a node is one of a client: here it answers.
+  X509_VERIFY_PARAM_set_purpose(SSL_get0_param(stream->ssl()), X509_PURPOSE_ANY);
+  return stream;
+}
+
 }  // namespace tranche::net

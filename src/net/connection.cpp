@@ -23,6 +23,7 @@ ReaderLimits reader_limits(const ServerOptions& options) {
   limits.header_bytes = options.header_bytes_max;
   limits.target_bytes = std::min(options.header_bytes_max, limits.target_bytes);
   limits.body_bytes = options.body_bytes_max;
+  limits.stream_over = options.stream_bodies_over;
   return limits;
 }
 
@@ -77,7 +78,8 @@ void Connection::shake_hands() {
 void Connection::await_bytes() {
   if (closed_ || peer_finished_) return;
   if (reading_ && (full() || upgrading_)) {
-    room_awaited_ = true;  // Until an answer made room for more requests.
+    room_awaited_ = true;  // Until an answer made room for more requests, or somebody took of the body.
+    if (body_) read_deadline_ = Clock::time_point::max();
   } else if (stream_->has_buffered()) {
     asio::post(socket_.get_executor(), [self = shared_from_this()] { self->on_bytes(); });
   } else {
@@ -100,7 +102,7 @@ bool Connection::full() const {
   const ServerOptions& options = shared_->options;
   return in_flight_.size() >= options.pipeline_max ||
          (!in_flight_.empty() && in_flight_bytes_ > options.body_bytes_max) ||
-         output_.size() > kOutputBytesMax;
+         output_.size() > kOutputBytesMax || (body_ && body_->is_full());
 }
 
 void Connection::receive() {
@@ -134,6 +136,8 @@ void Connection::receive() {
 void Connection::peer_has_finished() {
   peer_finished_ = true;
   reading_ = false;
+  end_body(RequestBody::State::kBroken);
+  if (closed_) return;
   const bool streaming = !in_flight_.empty() && in_flight_.front()->begun;
   if (streaming || (in_flight_.empty() && output_.empty())) close();
 }
@@ -155,33 +159,91 @@ std::size_t Connection::parse(std::string_view bytes) {
     std::size_t used = 0;
     const RequestReader::Outcome outcome = reader_.read(bytes.substr(total), used);
     total += used;
-    if (outcome == RequestReader::Outcome::kNeedMore) break;
     if (outcome == RequestReader::Outcome::kRefused) {
+      end_body(RequestBody::State::kBroken);
       refuse(reader_.refusal_status(), reader_.refusal_reason());
       return bytes.size();
     }
-    dispatch();
+    if (body_) {
+      hand_on(outcome == RequestReader::Outcome::kRequest);
+      if (outcome == RequestReader::Outcome::kRequest) continue;
+    }
+    if (outcome == RequestReader::Outcome::kNeedMore) break;
+    const bool in_pieces = outcome == RequestReader::Outcome::kHead;
+    if (in_pieces) begin_body();
+    dispatch(in_pieces ? reader_.take_head() : reader_.take());
     if (!reading_ && total < bytes.size()) linger_ = true;
   }
-  if (reading_ && reader_.expects_continue() && !continue_sent_) continue_owed_ = true;
+  if ((reading_ || body_) && reader_.expects_continue() && !continue_sent_) continue_owed_ = true;
   return total;
 }
 
-void Connection::dispatch() {
+// From here on the body goes to whoever takes the request, and no further request is read before its end.
+void Connection::begin_body() {
+  body_ = std::make_shared<RequestBody>(reader_.body_length());
+  body_->on_room([self = weak_from_this(), executor = socket_.get_executor()] {
+    asio::post(executor, [self] {
+      if (const auto connection = self.lock()) connection->go_on_with_body();
+    });
+  });
+}
+
+void Connection::go_on_with_body() {
+  if (closed_) return;
+  {
+    const Loop::Busy busy(*loop_);
+    if (body_ && !full()) {
+      read_deadline_ = Clock::now() + shared_->options.body_timeout;
+      if (!input_.empty()) consume({});
+    }
+    if (closed_) return;
+    wants_flush();
+    loop_->read_mail();
+  }
+  if (closed_ || full() || !std::exchange(room_awaited_, false)) return;
+  await_bytes();
+}
+
+// Nobody takes it any more, or it does not come: its answer is the last of this connection.
+void Connection::give_up_on_body() {
+  if (!body_) return;
+  reading_ = false;
+  linger_ = true;
+  input_ = {};
+  end_body(RequestBody::State::kBroken);
+  read_deadline_ = Clock::now() + shared_->options.answer_timeout;
+}
+
+void Connection::hand_on(bool is_whole) {
+  const auto body = body_;  // Who is told may close this connection.
+  body->add(reader_.take_body());
+  if (body->is_wanted()) read_deadline_ = Clock::now() + shared_->options.body_timeout;
+  if (!is_whole || closed_) return;
+  static_cast<void>(reader_.take());
+  end_body(RequestBody::State::kWhole);
+  continue_sent_ = continue_owed_ = false;
+  if (std::exchange(last_, false)) reading_ = false;
+}
+
+void Connection::end_body(RequestBody::State how) {
+  if (const auto body = std::exchange(body_, nullptr)) body->end(how);
+}
+
+void Connection::dispatch(Request request) {
   auto exchange = std::make_shared<Exchange>();
   exchange->loop = loop_;
   exchange->stream_bytes_max = shared_->options.stream_bytes_max;
   exchange->connection = this;
   exchange->keep_alive = reader_.keep_alive();
   exchange->http10 = reader_.http10();
-  Request request = reader_.take();
+  request.rest = body_;
   request.peer = peer_;
   request.tls = tls_;
   request.client_certificate = certificate_;
   exchange->head_only = request.method == "HEAD";
   exchange->request_bytes = request.body.size();
   const std::string_view protocol = request.header("Upgrade");
-  upgrading_ = !protocol.empty();  // Until it is answered, what follows may be in that protocol.
+  upgrading_ = !protocol.empty() && !body_;  // Until it is answered, what follows may be in that protocol.
   if (request.method == "GET" && same_text_in_any_case(protocol, "websocket") &&
       request.header("Sec-WebSocket-Version") == "13") {
     exchange->upgradable = true;
@@ -191,9 +253,8 @@ void Connection::dispatch() {
   in_flight_bytes_ += exchange->request_bytes;
   in_flight_.push_back(exchange);
   ++served_;
-  continue_sent_ = false;
-  continue_owed_ = false;
-  if (!exchange->keep_alive || loop_->draining()) reading_ = false;
+  if (!body_) continue_sent_ = continue_owed_ = false;
+  if (!exchange->keep_alive || loop_->draining()) (body_ ? last_ = true : reading_ = false);
   shared_->requests.fetch_add(1, std::memory_order_relaxed);
   try {
     shared_->handler(std::move(request), Reply(std::move(exchange)));
@@ -249,6 +310,10 @@ void Connection::watch_clock() {
   const ServerOptions& options = shared_->options;
   std::chrono::milliseconds patience = options.header_timeout;
   if (phase == Phase::kBody) patience = options.body_timeout;
+  if (body_ && !body_->is_wanted()) {  // It waits for its turn, and so does what it has not sent.
+    read_deadline_ = Clock::time_point::max();
+    return;
+  }
   if (phase == Phase::kIdle) patience = in_flight_.empty() ? options.idle_timeout : options.answer_timeout;
   const bool streaming = !in_flight_.empty() && in_flight_.front()->begun;
   read_deadline_ = streaming && phase == Phase::kIdle ? Clock::time_point::max() : Clock::now() + patience;
@@ -262,6 +327,7 @@ void Connection::expire(Clock::time_point now) {
   }
   if (now < read_deadline_) return;
   if (shaking_hands_ || lingering_) return close();
+  if (body_) return give_up_on_body();
   if (reading_ && reader_.phase() != Phase::kIdle) return refuse(408, "the request did not arrive in time");
   if (in_flight_.empty()) return close();
   if (!in_flight_.front()->ready) give_up_on_handler();

@@ -43,20 +43,22 @@ void Connection::flush() {
   write_out();
   if (closed_) return;
   // Answers made room: go on with requests that were read already.
-  if (reading_ && !upgrading_ && !input_.empty() && !full() &&
+  if (reading_ && !upgrading_ && !body_ && !input_.empty() && !full() &&
       reader_.phase() == RequestReader::Phase::kIdle) {
     consume({});
     watch_clock();
     if (!closed_) wants_flush();
   }
-  if (room_awaited_ && !full() && !upgrading_) {
+  if (room_awaited_ && !full() && !upgrading_ && !body_) {
     room_awaited_ = false;
     boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->on_bytes(); });
   }
 }
 
 void Connection::emit_continue() {
-  if (!continue_owed_ || !in_flight_.empty()) return;
+  if (!continue_owed_) return;
+  const bool is_wanted = body_ && body_->is_wanted() && in_flight_.size() == 1 && !in_flight_.front()->ready;
+  if (!is_wanted && !in_flight_.empty()) return;
   continue_owed_ = false;
   continue_sent_ = true;
   output_.tail() += "HTTP/1.1 100 Continue\r\n\r\n";
@@ -72,9 +74,15 @@ void Connection::emit_answers() {
     if (front->answer == Exchange::Answer::kStream) {
       if (!emit_stream(*front)) break;
     } else {
+      if (body_ && in_flight_.size() == 1) front->keep_alive = false;
       emit_response(*front);
     }
     if (closed_) return;
+    if (body_ && in_flight_.size() == 1) {  // Answered before it was sent whole.
+      front->keep_alive = false;
+      give_up_on_body();
+      if (closed_) return;
+    }
     in_flight_bytes_ -= front->request_bytes;
     front->connection = nullptr;
     in_flight_.erase(in_flight_.begin());
@@ -256,6 +264,7 @@ void Connection::close() {
     if (exchange->stream) exchange->stream->gone();
   }
   in_flight_.clear();
+  end_body(RequestBody::State::kBroken);
   boost::system::error_code error;
   if (stream_ && !lingering_ && output_.empty() && !shaking_hands_) stream_->shutdown_write();
   socket_.close(error);

@@ -16,11 +16,12 @@ namespace asio = boost::asio;
 
 class Forwarder::Pools {
  public:
+  explicit Pools(std::shared_ptr<const TlsContext> sealed) : sealed_(std::move(sealed)) {}
   std::shared_ptr<UpstreamPool> of(Loop& loop) {
     const std::lock_guard lock(mutex_);
     if (closed_) return nullptr;
     auto& pool = pools_[&loop];
-    if (!pool) pool = std::make_shared<UpstreamPool>(loop);
+    if (!pool) pool = std::make_shared<UpstreamPool>(loop, sealed_);
     return pool;
   }
   void close() {
@@ -31,12 +32,14 @@ class Forwarder::Pools {
   }
 
  private:
+  const std::shared_ptr<const TlsContext> sealed_;
   std::mutex mutex_;
   bool closed_ = false;
   std::map<Loop*, std::shared_ptr<UpstreamPool>> pools_;
 };
 
-Forwarder::Forwarder() : pools_(std::make_shared<Pools>()) {}
+Forwarder::Forwarder(const std::optional<TlsClientOptions>& sealed)
+    : pools_(std::make_shared<Pools>(sealed ? std::make_shared<const TlsContext>(*sealed) : nullptr)) {}
 Forwarder::~Forwarder() = default;
 
 void Forwarder::send(std::shared_ptr<Errand> errand,
@@ -83,6 +86,7 @@ void Forwarder::close() {
 }
 
 bool is_retry_safe(const Request& request) {
+  if (request.rest) return false;  // What was passed on is not here any more.
   return request.method == "GET" || request.method == "HEAD" || request.method == "OPTIONS" ||
          request.method == "PUT" || request.method == "DELETE" || request.headers.contains("Idempotency-Key");
 }

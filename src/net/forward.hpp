@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "net/http.hpp"
 #include "net/reply.hpp"
+#include "net/tls.hpp"
 
 namespace tranche::net {
 
@@ -21,6 +23,7 @@ class Tunnel;
 struct ForwardTarget {
   std::string address{};  // Numeric.
   std::uint16_t port = 0;
+  std::string identity{};  // What its certificate must say it is; empty: it is spoken to without TLS.
   auto operator<=>(const ForwardTarget&) const = default;
 };
 
@@ -31,6 +34,7 @@ enum class ForwardEnd {
   kBroken,    // The answer broke off; the client was told so by a cut connection.
   kTimedOut,  // Before the first byte of an answer.
   kGone,      // The client left.
+  kNoBody,    // The client did not send all of its request's body.
 };
 
 struct ForwardOptions {
@@ -54,7 +58,8 @@ class Errand {
 
 class Forwarder {
  public:
-  Forwarder();
+  // What it shows to targets with an identity, and who vouches for them; nothing: it has no such targets.
+  explicit Forwarder(const std::optional<TlsClientOptions>& sealed = std::nullopt);
   ~Forwarder();
   Forwarder(const Forwarder&) = delete;
   Forwarder& operator=(const Forwarder&) = delete;

@@ -42,12 +42,15 @@ struct PeerCertificate {
   std::int64_t not_after = 0;      // Seconds since 1970.
 };
 
+class RequestBody;
+
 struct Request {
   std::string method;
   std::string path;   // As sent, still percent-encoded; always begins with '/' ("*" for OPTIONS *).
   std::string query;  // Without the '?'.
   std::string body;
-  std::string peer;  // Address of the other end, without the port.
+  std::shared_ptr<RequestBody> rest;  // Of a body that is read as it is passed on; null: `body` is the whole.
+  std::string peer;                   // Address of the other end, without the port.
   bool tls = false;
   Headers headers;
   std::shared_ptr<const PeerCertificate> client_certificate;  // Null unless the client showed one.

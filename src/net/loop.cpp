@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/internal/loop.hpp"
 
+#include <bit>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <ctime>
@@ -59,8 +60,8 @@ Loop::Busy::~Busy() {
 }
 
 // UNSAFE_IO: sockets are used by the loop's thread alone, only post() comes from elsewhere.
-Loop::Loop(std::chrono::milliseconds tick)
-    : io_(BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO), timer_(io_), tick_(tick) {}
+Loop::Loop(std::chrono::milliseconds tick, std::chrono::microseconds spin)
+    : io_(BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO), timer_(io_), tick_(tick), spin_(spin) {}
 
 Loop::~Loop() {
   stop();
@@ -164,8 +165,40 @@ void Loop::start() {
   thread_ = std::thread([self = shared_from_this()] {
     const auto work = boost::asio::make_work_guard(self->io_);
     self->tick();
-    self->io_.run();
+    self->spin_ == self->spin_.zero() ? static_cast<void>(self->io_.run()) : self->run();
   });
+}
+
+// To be woken takes longer than many an answer: so the thread looks for a moment before it sleeps.
+void Loop::run() {
+  while (!io_.stopped()) {
+    if (io_.poll() > 0 || look_for_more()) continue;
+    io_.run_one();
+  }
+}
+
+// Where that found nothing most of the times before, it is tried now and then only; and not at all where
+// others want the processor.
+bool Loop::look_for_more() {
+  constexpr int kWorthIt = 8;
+  constexpr std::uint32_t kTryEvery = 64;
+  if (std::popcount(found_by_looking_) < kWorthIt && ++sleeps_ % kTryEvery != 0) return false;
+  auto now = Clock::now();
+  if (!has_processor_to_spare(now)) return false;
+  bool found = false;
+  for (const auto until = now + spin_; !found && now < until; now = Clock::now()) found = io_.poll() > 0;
+  found_by_looking_ = found_by_looking_ << 1U | (found ? 1U : 0U);
+  return found;
+}
+
+bool Loop::has_processor_to_spare(Clock::time_point now) {
+  constexpr std::chrono::milliseconds kLookEvery{10}, kLeftAlone{200};
+  constexpr int kPart = 50;  // A thread that waited for this part of the time is in others' way.
+  if (now - pressed_since_ >= kLookEvery) {
+    if (pressure_.waited() * kPart > now - pressed_since_) look_again_ = now + kLeftAlone;
+    pressed_since_ = now;
+  }
+  return now >= look_again_;
 }
 
 void Loop::begin_drain() {

@@ -13,7 +13,8 @@ namespace tranche::net {
 
 class Prober {
  public:
-  Prober();
+  // What it shows to targets with an identity, and who vouches for them.
+  explicit Prober(const std::optional<TlsClientOptions>& sealed = std::nullopt);
   ~Prober();  // Who has not been told by now is not told any more.
   Prober(const Prober&) = delete;
   Prober& operator=(const Prober&) = delete;

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <boost/beast/http/basic_parser.hpp>
+#include <utility>
+
+#include "net/forward.hpp"
 
 namespace tranche::net {
 namespace {
@@ -42,7 +45,11 @@ class RequestReader::Parser final : public http::basic_parser<true> {
   explicit Parser(const ReaderLimits& limits) : limits_(limits) {
     eager(true);
     header_limit(static_cast<std::uint32_t>(limits.header_bytes));
-    body_limit(limits.body_bytes);
+    if (limits.stream_over == 0) {
+      body_limit(limits.body_bytes);
+    } else {
+      body_limit(boost::none);
+    }
   }
 
   std::string_view input;  // What is being parsed right now.
@@ -183,7 +190,7 @@ RequestReader::Outcome RequestReader::read(std::string_view bytes, std::size_t& 
       parser_ = std::make_unique<Parser>(limits_);
     }
     phase_ = Phase::kHeader;
-    expects_continue_ = false;
+    expects_continue_ = head_taken_ = false;
   }
   std::size_t parsed = 0;
   const Outcome outcome = parse(bytes, parsed);
@@ -216,7 +223,29 @@ RequestReader::Outcome RequestReader::parse(std::string_view bytes, std::size_t&
     http10_ = parser_->http10;
     expects_continue_ = parser_->expects_continue && parser_->request.body.empty() && !parser_->is_done();
   }
-  return parser_->is_done() ? Outcome::kRequest : Outcome::kNeedMore;
+  if (parser_->is_done()) return Outcome::kRequest;
+  return comes_in_pieces() ? Outcome::kHead : Outcome::kNeedMore;
+}
+
+bool RequestReader::comes_in_pieces() const {
+  if (limits_.stream_over == 0 || head_taken_ || !parser_->header_complete) return false;
+  const auto length = body_length();
+  if (!is_retry_safe(parser_->request)) return !length || *length > limits_.stream_over;
+  return length ? *length > limits_.body_bytes : parser_->request.body.size() > limits_.body_bytes;
+}
+
+std::optional<std::uint64_t> RequestReader::body_length() const {
+  const auto length = parser_->content_length();
+  return length ? std::optional<std::uint64_t>(*length) : std::nullopt;
+}
+
+Request RequestReader::take_head() {
+  head_taken_ = true;
+  return std::move(parser_->request);
+}
+
+std::string RequestReader::take_body() {
+  return std::exchange(parser_->request.body, {});
 }
 
 Request RequestReader::take() {

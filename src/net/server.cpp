@@ -67,7 +67,7 @@ class Server::State {
     const tcp::endpoint endpoint = endpoint_of(options);
     if (options.tls) tls_ = std::make_shared<const TlsContext>(*options.tls);
     for (int i = 0; i < std::max(1, options.threads); ++i)
-      loops_.push_back(std::make_shared<Loop>(tick_of(options)));
+      loops_.push_back(std::make_shared<Loop>(tick_of(options), options.spin));
     shared_->options = std::move(options);
     shared_->handler = std::move(handler);
     listen(endpoint);

@@ -23,11 +23,13 @@ struct ServerOptions {
   std::uint16_t port = 0;             // 0: a free one, see Server::port().
   std::optional<TlsServerOptions> tls;
   int threads = 1;
+  std::chrono::microseconds spin{};      // A thread looks so long for more before it sleeps, where that pays.
   std::size_t connections_max = 10'000;  // Beyond: 503.
   std::size_t pipeline_max = 16;         // Requests of one connection in flight; beyond: not read.
 
   std::size_t header_bytes_max = 16 * 1024;           // 431, or 414 for the request line.
   std::size_t body_bytes_max = 1024 * 1024;           // 413.
+  std::size_t stream_bodies_over = 0;                 // Request::rest has the rest of larger ones; 0: never.
   std::size_t stream_bytes_max = 256 * 1024;          // Waiting for one slow reader of a stream.
   std::chrono::milliseconds header_timeout{10'000};   // From the first byte (or the connect) to its end: 408.
   std::chrono::milliseconds body_timeout{30'000};     // 408.

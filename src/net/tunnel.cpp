@@ -17,6 +17,7 @@ constexpr std::size_t kOnItsWayMost = 64 * 1024;  // Then the one who speaks is 
 
 Tunnel::Tunnel(std::shared_ptr<Loop> loop,
                tcp::socket there,
+               std::unique_ptr<ByteStream> stream,
                std::string early,
                std::chrono::milliseconds idle,
                std::function<void()> on_end)
@@ -25,7 +26,7 @@ Tunnel::Tunnel(std::shared_ptr<Loop> loop,
       on_end_(std::move(on_end)),
       client_(tcp::socket(loop_->io())),
       server_(std::move(there)) {
-  server_.stream = plain_stream(server_.socket.native_handle());
+  server_.stream = std::move(stream);
   client_.out = std::move(early);
 }
 

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/internal/upstream.hpp"
 
+#include <array>
+#include <boost/asio/post.hpp>
+#include <charconv>
 #include <sys/socket.h>
 #include <utility>
 
 #include "net/internal/tunnel.hpp"
 #include "net/internal/upstream_pool.hpp"
+#include "net/request_body.hpp"
 
 namespace tranche::net {
 namespace {
@@ -13,6 +17,7 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using Outcome = RelayReader::Outcome;
+using Status = Transfer::Status;
 
 constexpr std::size_t kWholeAnswerMost = 64 * 1024;  // Shorter ones go in one piece.
 constexpr std::size_t kClientBacklogMost = 128 * 1024;
@@ -22,6 +27,27 @@ constexpr std::chrono::milliseconds kClientPause{2};
 bool has_body(const Request& request) {
   return !request.body.empty() || request.method == "POST" || request.method == "PUT" ||
          request.method == "PATCH";
+}
+
+// A piece of a body whose length nobody knows beforehand.
+void append_chunk(std::string& out, std::string_view piece) {
+  if (piece.empty()) return;
+  std::array<char, 24> digits{};
+  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), piece.size(), 16);
+  out.append(digits.data(), end).append("\r\n").append(piece).append("\r\n");
+}
+
+// How long the body is, and what of it is here.
+void write_body(std::string& out, const Request& request) {
+  if (request.rest && !request.rest->length()) {
+    out.append("Transfer-Encoding: chunked\r\n\r\n");
+    return append_chunk(out, request.body);
+  }
+  if (request.rest || has_body(request))
+    out.append("Content-Length: ")
+        .append(std::to_string(request.rest ? *request.rest->length() : request.body.size()))
+        .append("\r\n");
+  out.append("\r\n").append(request.body);
 }
 
 void write_request(std::string& out, const Errand& errand, const ForwardTarget& target) {
@@ -39,11 +65,9 @@ void write_request(std::string& out, const Errand& errand, const ForwardTarget& 
   }
   if (!has_host) out.append("Host: ").append(target.address).append("\r\n");
   out.append("X-Forwarded-For: ").append(request.peer).append("\r\n");
-  if (const std::string_view protocol = request.header("Upgrade"); !protocol.empty())
+  if (const std::string_view protocol = request.header("Upgrade"); !protocol.empty() && !request.rest)
     out.append("Connection: Upgrade\r\nUpgrade: ").append(protocol).append("\r\n");
-  if (has_body(request))
-    out.append("Content-Length: ").append(std::to_string(request.body.size())).append("\r\n");
-  out.append("\r\n").append(request.body);
+  write_body(out, request);
 }
 
 }  // namespace
@@ -59,60 +83,134 @@ void Upstream::carry(std::shared_ptr<Errand> errand, const ForwardOptions& optio
   status_ = 0;
   timed_out_ = heard_ = head_done_ = whole_ = answered_ = false;
   reusable_ = true;
+  body_ended_ = !errand_->request().rest;
   sent_ = 0;
   rest_.clear();
   write_request(text_, *errand_, target_);
   reader_.begin(errand_->request().method == "HEAD" ? RelayReader::Body::kNone
                                                     : RelayReader::Body::kExpected);
   pool_->watch(*this);
-  socket_.is_open() ? send_request() : connect();
+  bytes_ ? send_request() : connect();
 }
 
 void Upstream::connect() {
   boost::system::error_code error;
   const asio::ip::address address = asio::ip::make_address(target_.address, error);
-  if (error) return end(ForwardEnd::kNotSent);
+  const bool is_sealed = !target_.identity.empty();
+  if (error || (is_sealed && pool_->sealed() == nullptr)) return end(ForwardEnd::kNotSent);
   deadline_ = Clock::now() + options_.connect;
   socket_.async_connect({address, target_.port},
-                        [self = shared_from_this()](const boost::system::error_code& failed) {
+                        [self = shared_from_this(), is_sealed](const boost::system::error_code& failed) {
                           if (failed || self->timed_out_) return self->end(ForwardEnd::kNotSent);
                           boost::system::error_code ignored;
                           self->socket_.non_blocking(true, ignored);
                           self->socket_.set_option(tcp::no_delay(true), ignored);
-                          self->send_request();
+                          const int descriptor = self->socket_.native_handle();
+                          self->bytes_ = is_sealed ? self->pool_->sealed()->peer_stream(descriptor)
+                                                   : plain_stream(descriptor);
+                          self->shake_hands();
                         });
 }
 
+void Upstream::shake_hands() {
+  if (timed_out_) return end(ForwardEnd::kNotSent);
+  const Transfer step = bytes_->handshake();
+  if (step.status == Status::kWaitReadable || step.status == Status::kWaitWritable) {
+    socket_.async_wait(
+        step.status == Status::kWaitReadable ? tcp::socket::wait_read : tcp::socket::wait_write,
+        [self = shared_from_this()](const boost::system::error_code&) { self->shake_hands(); });
+    return;
+  }
+  const auto certificate = bytes_->peer_certificate();
+  const bool is_whom_we_meant =
+      target_.identity.empty() || (certificate && certificate->common_name == target_.identity);
+  if (step.status != Status::kDone || !is_whom_we_meant) return end(ForwardEnd::kNotSent);
+  send_request();
+}
+
+// A body that is read as it is passed on is answered at any time, also before its end.
 void Upstream::send_request() {
   deadline_ = Clock::now() + options_.first_byte;
-  while (sent_ < text_.size()) {
-    const ssize_t count =
-        ::send(socket_.native_handle(), text_.data() + sent_, text_.size() - sent_, MSG_NOSIGNAL);
-    if (count > 0) {
-      sent_ += static_cast<std::size_t>(count);
-    } else if (errno == EAGAIN) {
-      socket_.async_wait(tcp::socket::wait_write,
-                         [self = shared_from_this()](const boost::system::error_code& error) {
-                           if (!self->errand_) return;
-                           error ? self->end(ForwardEnd::kNoAnswer) : self->send_request();
-                         });
-      return;
-    } else if (errno != EINTR) {
-      return end(ForwardEnd::kNoAnswer);
-    }
+  while (send_text()) {
+    if (body_ended_) break;
+    if (next_of_body()) continue;
+    if (errand_) await_answer();
+    return;
   }
-  if (text_.capacity() > kMemoryKept) std::string().swap(text_);
-  await_answer();
+  if (!errand_) return;
+  if (body_ended_ && sent_ == text_.size() && text_.capacity() > kMemoryKept) std::string().swap(text_);
+  if (sent_ >= text_.size() || !body_ended_) await_answer();
+}
+
+bool Upstream::send_text() {
+  while (sent_ < text_.size()) {
+    const iovec piece{text_.data() + sent_, text_.size() - sent_};
+    const Transfer sent = bytes_->write({&piece, 1});
+    if (sent.status == Status::kDone) {
+      sent_ += sent.bytes;
+      continue;
+    }
+    if (sent.status == Status::kClosed || sent.status == Status::kFailed) {
+      reusable_ = false;
+      if (body_ended_) {
+        end(ForwardEnd::kNoAnswer);
+      } else {  // It may have said why before it closed.
+        errand_->request().rest->forget_wish();
+        await_answer();
+      }
+      return false;
+    }
+    if (!std::exchange(awaits_room_, true))
+      socket_.async_wait(
+          sent.status == Status::kWaitReadable ? tcp::socket::wait_read : tcp::socket::wait_write,
+          [self = shared_from_this(), errand = errand_.get()](const boost::system::error_code& error) {
+            self->awaits_room_ = false;
+            if (self->errand_.get() != errand) return;
+            error ? self->end(ForwardEnd::kNoAnswer) : self->send_request();
+          });
+    return false;
+  }
+  return true;
+}
+
+bool Upstream::next_of_body() {
+  RequestBody& body = *errand_->request().rest;
+  const bool is_chunked = !body.length();
+  std::string piece = body.take();
+  text_.clear();
+  sent_ = 0;
+  if (is_chunked) append_chunk(text_, piece);
+  if (!is_chunked) text_ = std::move(piece);
+  if (!text_.empty()) return true;
+  if (body.state() == RequestBody::State::kBroken) {
+    end(ForwardEnd::kNoBody);
+    return false;
+  }
+  if (body.state() == RequestBody::State::kWhole) {
+    body_ended_ = true;
+    if (is_chunked) text_ = "0\r\n\r\n";
+    return true;
+  }
+  deadline_ = Clock::time_point::max();  // It is the client that is waited for, and he has his own.
+  // Not at once: whoever tells is in the middle of reading what the client sent.
+  body.want([self = weak_from_this(), errand = errand_.get(), executor = socket_.get_executor()] {
+    asio::post(executor, [self, errand] {
+      const auto upstream = self.lock();
+      if (upstream && upstream->errand_.get() == errand && !upstream->awaits_room_) upstream->send_request();
+    });
+  });
+  return false;
 }
 
 // One that is kept waits too, and so hears when its other end closes.
 void Upstream::await_answer() {
   if (std::exchange(awaiting_, true)) return;
-  socket_.async_wait(tcp::socket::wait_read,
-                     [self = shared_from_this()](const boost::system::error_code& error) {
-                       self->awaiting_ = false;
-                       self->on_readable(error);
-                     });
+  const auto heard = [self = shared_from_this()](const boost::system::error_code& error) {
+    self->awaiting_ = false;
+    self->on_readable(error);
+  };
+  if (bytes_->has_buffered()) return asio::post(socket_.get_executor(), [heard] { heard({}); });
+  socket_.async_wait(tcp::socket::wait_read, heard);
 }
 
 void Upstream::on_readable(const boost::system::error_code& error) {
@@ -130,10 +228,11 @@ void Upstream::on_readable(const boost::system::error_code& error) {
 
 void Upstream::receive() {
   const std::span<char> scratch = pool_->loop().scratch();
-  const ssize_t got = ::recv(socket_.native_handle(), scratch.data(), scratch.size(), 0);
-  if (got > 0) return take({scratch.data(), static_cast<std::size_t>(got)});
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return await_answer();
-  if (got < 0 || !heard_) return end(heard_ ? ForwardEnd::kBroken : ForwardEnd::kNoAnswer);
+  const Transfer got = bytes_->read(scratch);
+  if (got.status == Status::kDone) return take({scratch.data(), got.bytes});
+  if (got.status == Status::kWaitReadable || got.status == Status::kWaitWritable) return await_answer();
+  if (got.status == Status::kFailed || !heard_)
+    return end(heard_ ? ForwardEnd::kBroken : ForwardEnd::kNoAnswer);
   reusable_ = false;
   if (reader_.end_of_stream() == Outcome::kBroken) return end(ForwardEnd::kBroken);
   pass_on(true);
@@ -150,7 +249,7 @@ void Upstream::take(std::string_view bytes) {
   if (outcome == Outcome::kBroken) return end(ForwardEnd::kBroken);
   const bool whole = outcome == Outcome::kAnswer;
   if (whole && reader_.status() == 101) return change_protocol();
-  if (whole) reusable_ = reusable_ && reader_.keep_alive() && rest_.empty();
+  if (whole) reusable_ = reusable_ && reader_.keep_alive() && rest_.empty() && body_ended_;
   if (!reader_.header_complete()) return await_answer();
   pass_on(whole);
 }
@@ -209,7 +308,8 @@ void Upstream::write_held() {
 
 // From here on it is not HTTP: both connections become one tunnel.
 void Upstream::change_protocol() {
-  if (errand_->request().header("Upgrade").empty()) return end(ForwardEnd::kBroken);
+  if (errand_->request().header("Upgrade").empty() || errand_->request().rest)
+    return end(ForwardEnd::kBroken);
   status_ = reader_.status();
   errand_->on_head(status_, {}, reader_.fields());
   Exchange& exchange = Forwarder::exchange_of(*reply_);
@@ -217,6 +317,7 @@ void Upstream::change_protocol() {
   auto tunnel = std::make_shared<Tunnel>(
       exchange.loop,
       std::move(socket_),
+      std::move(bytes_),
       std::move(rest_),
       options_.between_bytes,
       [errand = errand_, status = status_] { errand->on_end(ForwardEnd::kDone, status, nullptr); });
@@ -230,6 +331,7 @@ void Upstream::change_protocol() {
 void Upstream::end(ForwardEnd how) {
   const auto self = shared_from_this();
   pool_->unwatch(*this);
+  if (const auto& body = errand_->request().rest) body->forget_wish();
   deadline_ = Clock::time_point::max();
   if (stream_ && how != ForwardEnd::kDone) stream_->abort();
   stream_.reset();
@@ -260,6 +362,7 @@ bool Upstream::is_quiet() {
 void Upstream::close() {
   boost::system::error_code ignored;
   socket_.close(ignored);
+  bytes_.reset();
 }
 
 }  // namespace tranche::net

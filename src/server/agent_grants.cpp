@@ -49,6 +49,7 @@ wire::LeaseGrant AgentHub::grant_of(const engine::State& state, const engine::Le
   // Whole devices are wiped when the server says so: not at all while the same tenant waits for them.
   grant.must_scrub = !engine::has_whole_devices(state, lease);
   grant.units = engine::units_left(state, job.id);
+  if (lease.attempt > 1) add_checkpoints(state, lease, grant);
   for (const LeaseId member : job.leases) grant.peers.push_back(facts(state.leases.at(member).node).address);
   grant.members = job.leases;
   // Of this attempt alone: who was a member before cannot listen.

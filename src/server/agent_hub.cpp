@@ -330,6 +330,10 @@ void AgentHub::follow(const Durable& durable) {
       const engine::Lease* lease = durable.state->lease(revoked->id);
       if (lease == nullptr || !lease->live()) continue;
       if (const auto link = link_of(lease->node)) link->send(order_of(*revoked, lease->epoch));
+    } else if (const auto* ended = std::get_if<engine::JobEnded>(&event)) {
+      forget_checkpoints(ended->id);
+    } else if (const auto* again = std::get_if<engine::JobRequeued>(&event)) {
+      forget_checkpoints(again->id);
     } else if (const auto* extended = std::get_if<engine::ChunkExtended>(&event)) {
       send_units(*durable.state, *extended);
     } else if (const auto* ordered = std::get_if<engine::DeviceOrdered>(&event)) {

@@ -15,6 +15,7 @@
 #include "net/certificate_authority.hpp"
 #include "net/http.hpp"
 #include "net/reply.hpp"
+#include "server/checkpoint_store.hpp"
 #include "server/log_names.hpp"
 #include "server/log_store.hpp"
 #include "server/loop.hpp"
@@ -32,6 +33,7 @@ struct HubOptions {
   std::function<std::string(const std::string& sealed)> unseal{};
   std::shared_ptr<const net::CertificateAuthority> authority{};
   std::shared_ptr<WorkdirStore> workdirs{};
+  std::shared_ptr<CheckpointStore> checkpoints{};
   Log log = [](const std::string&) {};
 };
 
@@ -56,6 +58,9 @@ class AgentHub {
   void accept(net::Request&& request, net::Reply reply);
   // A piece of the working directory of a lease, for the node that holds the lease.
   void give_workdir(const net::Request& request, net::Reply reply);
+  // A checkpoint from the node that saved it, and for the node that goes on with its job.
+  void take_checkpoint(const net::Request& request, net::Reply reply);
+  void give_checkpoint(const net::Request& request, net::Reply reply);
   void pulse();  // Every second or so.
   void close();  // Parts from everybody; before the loop ends.
 
@@ -93,6 +98,19 @@ class AgentHub {
   void dropped(const std::shared_ptr<AgentLink>& link);
   [[nodiscard]] std::shared_ptr<AgentLink> link_of(NodeId node) const;
   [[nodiscard]] wire::LeaseGrant grant_of(const engine::State& state, const engine::Lease& lease) const;
+  static void add_checkpoints(const engine::State& state,
+                              const engine::Lease& lease,
+                              wire::LeaseGrant& grant);
+  [[nodiscard]] net::Response checkpoint_piece(const engine::State& state, JobId job, LeaseId source);
+  // Who may send or have which: pieces are many, and the engine is asked once in a while.
+  struct CheckpointRight {
+    NodeId node{};
+    LeaseId lease{}, source{};
+    auto operator<=>(const CheckpointRight&) const = default;
+  };
+  void allow(const CheckpointRight& right, JobId job);
+  [[nodiscard]] std::optional<JobId> allowed_job(const CheckpointRight& right) const;
+  void forget_checkpoints(JobId job);
   void promise(NodeId node);
   void send_units(const engine::State& state, const engine::ChunkExtended& extended);
   void order_volume_work(const engine::State& state, const engine::Volume& volume);
@@ -109,6 +127,8 @@ class AgentHub {
   Telemetry telemetry_;
   std::map<std::uint64_t, Session> sessions_;
   std::uint64_t next_session_ = 1;
+  std::map<LeaseId, std::chrono::steady_clock::time_point> checkpoints_asked_;
+  std::map<CheckpointRight, std::pair<JobId, std::chrono::steady_clock::time_point>> checkpoint_rights_;
   bool closing_ = false;
 };
 

@@ -57,6 +57,7 @@ enum class AgentMessageKind : std::uint8_t {
   kVolumeReceipt = 21,
   kDeviceOrder = 24,
   kProgressReport = 30,
+  kCheckpointWish = 31,
 };
 BOOST_DESCRIBE_ENUM(AgentMessageKind,
                     kHello,
@@ -81,7 +82,8 @@ BOOST_DESCRIBE_ENUM(AgentMessageKind,
                     kVolumeOrder,
                     kVolumeReceipt,
                     kDeviceOrder,
-                    kProgressReport)
+                    kProgressReport,
+                    kCheckpointWish)
 
 struct AgentFrame {
   std::uint16_t version = kAgentProtocolMax;
@@ -283,6 +285,21 @@ struct SliceGrant {
 };
 BOOST_DESCRIBE_STRUCT(SliceGrant, (), (device, uuid, isolation, vram, milli, profile, start))
 
+struct CheckpointSource {
+  LeaseId lease{};       // Under which it was saved.
+  bool is_here = false;  // On the node that the grant is for.
+  std::string node{};    // For people.
+  bool operator==(const CheckpointSource&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(CheckpointSource, (), (lease, is_here, node))
+
+struct CheckpointWish {  // Another node goes on with the job: send what was saved here to the server.
+  JobId job{};
+  LeaseId lease{};
+  bool operator==(const CheckpointWish&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(CheckpointWish, (), (job, lease))
+
 struct LeaseGrant {
   LeaseId lease{};
   std::uint64_t epoch = 0;
@@ -304,6 +321,8 @@ struct LeaseGrant {
   std::string volume_key{};
   std::string gang_key{};
   std::vector<LeaseId> members{};  // Of the gang, by rank.
+  // What the last attempt saved, on the nodes that it ran on: by rank, the first rank's counts most.
+  std::vector<CheckpointSource> resume{};
   bool operator==(const LeaseGrant&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(LeaseGrant,
@@ -325,7 +344,8 @@ BOOST_DESCRIBE_STRUCT(LeaseGrant,
                        units,
                        volume_key,
                        gang_key,
-                       members))
+                       members,
+                       resume))
 
 struct LeaseRenewal {
   LeaseId lease{};
@@ -363,11 +383,13 @@ struct LeaseReport {
   std::string message{};
   std::optional<Instant> checkpoint{};  // When the last complete one was taken.
   std::uint16_t port = 0;               // Where its service is reached on the node; zero: it has none.
+  bool port_sealed = false;             // There it speaks TLS, and to the server alone.
   bool operator==(const LeaseReport&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(LeaseReport,
-                      (),
-                      (lease, epoch, state, at, reason, exit_code, exit_signal, message, checkpoint, port))
+BOOST_DESCRIBE_STRUCT(
+    LeaseReport,
+    (),
+    (lease, epoch, state, at, reason, exit_code, exit_signal, message, checkpoint, port, port_sealed))
 
 struct MeterReport {
   std::vector<MeterRecord> records{};
@@ -503,6 +525,8 @@ template <>
 inline constexpr AgentMessageKind kMessageKind<SessionEnd> = AgentMessageKind::kSessionEnd;
 template <>
 inline constexpr AgentMessageKind kMessageKind<DeviceOrder> = AgentMessageKind::kDeviceOrder;
+template <>
+inline constexpr AgentMessageKind kMessageKind<CheckpointWish> = AgentMessageKind::kCheckpointWish;
 template <>
 inline constexpr AgentMessageKind kMessageKind<VolumeOrder> = AgentMessageKind::kVolumeOrder;
 template <>

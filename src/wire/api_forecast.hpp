@@ -20,12 +20,20 @@ struct ClassDemand {
 };
 BOOST_DESCRIBE_STRUCT(ClassDemand, (), (party, kind, priority, gpu_milli))
 
+struct UnitDemand {
+  std::string party{};  // Path of the tenant.
+  std::string unit{};   // frames, seconds, steps, requests, tokens_in, tokens_out
+  std::int64_t count = 0;
+};
+BOOST_DESCRIBE_STRUCT(UnitDemand, (), (party, unit, count))
+
 struct HourDemand {
   Instant from{};
   std::int64_t gpu_milli = 0;  // Of all that may be seen, on average over the hour.
   std::vector<ClassDemand> classes{};
+  std::vector<UnitDemand> units{};  // In the whole hour.
 };
-BOOST_DESCRIBE_STRUCT(HourDemand, (), (from, gpu_milli, classes))
+BOOST_DESCRIBE_STRUCT(HourDemand, (), (from, gpu_milli, classes, units))
 
 struct DemandView {
   std::int64_t capacity_gpu_milli = 0;   // That takes work now, or does when it is wiped.

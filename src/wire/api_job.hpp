@@ -134,12 +134,26 @@ struct ProgressView {
   std::string metrics{};
   std::uint32_t chunks = 0;
   std::vector<UnitFailureView> failures{};
-  Money cost_each{};  // What one unit cost on average so far; zero: nothing was charged.
+  Money cost_each{};             // What one unit cost on average so far; zero: nothing was charged.
+  std::int64_t pieces_done = 0;  // Of a clip, whose units are seconds.
+  std::int64_t pieces = 0;
 };
-BOOST_DESCRIBE_STRUCT(
-    ProgressView,
-    (),
-    (unit, done, total, failed, running, rate_milli, left, at, metrics, chunks, failures, cost_each))
+BOOST_DESCRIBE_STRUCT(ProgressView,
+                      (),
+                      (unit,
+                       done,
+                       total,
+                       failed,
+                       running,
+                       rate_milli,
+                       left,
+                       at,
+                       metrics,
+                       chunks,
+                       failures,
+                       cost_each,
+                       pieces_done,
+                       pieces))
 
 struct Interruption {  // An attempt that was cut short, and by whom.
   std::uint32_t attempt = 1;
@@ -171,6 +185,7 @@ struct JobDetail {
   std::vector<JobId> chunks{};       // Of a group: its jobs.
   std::vector<std::string> after{};  // What it still waits for.
   std::vector<Interruption> interruptions{};
+  std::vector<CheckpointNote> checkpoints{};  // That the job said are whole, the newest last.
 };
 BOOST_DESCRIBE_STRUCT(JobDetail,
                       (),
@@ -191,7 +206,8 @@ BOOST_DESCRIBE_STRUCT(JobDetail,
                        progress,
                        chunks,
                        after,
-                       interruptions))
+                       interruptions,
+                       checkpoints))
 
 // What a job would cost. Where it may land on devices of different prices, the dearest counts.
 struct JobPrice {
@@ -210,6 +226,18 @@ BOOST_DESCRIBE_STRUCT(
     (),
     (currency, rule, hourly, set_aside, most, most_because, tax_name, tax_ppm, most_with_tax))
 
+// What a job of many units is expected to take, by what such units took before.
+struct UnitEstimate {
+  std::string unit{};  // frames
+  std::int64_t count = 0;
+  Duration each{};              // On its slice.
+  Duration one_by_one{};        // All of them, on one slice.
+  std::optional<Money> cost{};  // Of all; absent: none of those before was charged.
+  std::int64_t seen = 0;        // Units that this is known from.
+  std::string by{};             // Whose they were.
+};
+BOOST_DESCRIBE_STRUCT(UnitEstimate, (), (unit, count, each, one_by_one, cost, seen, by))
+
 struct JobPlan {  // The answer to a dry run.
   bool admitted = false;
   Admission admission = Admission::kWithinQuota;
@@ -218,8 +246,9 @@ struct JobPlan {  // The answer to a dry run.
   std::optional<Refusal> refusal{};
   JobPrice price{};                 // At that start.
   std::optional<Instant> starts{};  // Not before then, by its window or the cheapest price; absent: at once.
+  std::optional<UnitEstimate> units{};
 };
-BOOST_DESCRIBE_STRUCT(JobPlan, (), (admitted, admission, hold, ask, refusal, price, starts))
+BOOST_DESCRIBE_STRUCT(JobPlan, (), (admitted, admission, hold, ask, refusal, price, starts, units))
 
 struct AuditEntry {
   std::uint64_t sequence = 0;

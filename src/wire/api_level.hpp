@@ -25,11 +25,19 @@ struct LevelSpec {
   std::uint32_t target_permille = 990;
   std::uint32_t credit_percent = 0;
   std::uint32_t delivered_permille = 0;
+  bool keep_objectives = false;
 };
-BOOST_DESCRIBE_STRUCT(
-    LevelSpec,
-    (),
-    (name, party, kinds, start_within, keep_deadlines, target_permille, credit_percent, delivered_permille))
+BOOST_DESCRIBE_STRUCT(LevelSpec,
+                      (),
+                      (name,
+                       party,
+                       kinds,
+                       start_within,
+                       keep_deadlines,
+                       target_permille,
+                       credit_percent,
+                       delivered_permille,
+                       keep_objectives))
 template <>
 struct Fields<LevelSpec> {
   static constexpr std::array<std::string_view, 2> kRequired{"name", "party"};
@@ -40,25 +48,31 @@ struct Fields<LevelSpec> {
       FieldDoc{"keep_deadlines", "jobs with a deadline end by it"},
       FieldDoc{"target_permille", "so many of a thousand jobs keep it"},
       FieldDoc{"credit_percent", "of what a job cost, given back when it was not kept for it"},
-      FieldDoc{"delivered_permille", "of what is booked, so much is really there; zero: not promised"}};
+      FieldDoc{"delivered_permille", "of what is booked, so much is really there; zero: not promised"},
+      FieldDoc{"keep_objectives", "services answer within their latency objectives"}};
 };
 
 struct LevelMissView {
   JobId job{};
   Instant at{};
   Duration late{};
-  std::string what{};  // start, deadline, delivery
+  std::string what{};  // start, deadline, delivery, objective
   std::optional<ClaimId> booking{};
   std::optional<std::uint32_t> delivered_permille{};  // Of that booking's window.
+  std::string service{};
+  std::optional<std::uint32_t> in_time_permille{};  // Of that service's requests in the hour before.
 };
-BOOST_DESCRIBE_STRUCT(LevelMissView, (), (job, at, late, what, booking, delivered_permille))
+BOOST_DESCRIBE_STRUCT(LevelMissView,
+                      (),
+                      (job, at, late, what, booking, delivered_permille, service, in_time_permille))
 
 struct LevelRiskView {
   JobId job{};
   Duration left{};  // Until it is broken; negative: it is.
   std::optional<ClaimId> booking{};
+  std::string service{};  // Whose running hour is below the target; it ends then.
 };
-BOOST_DESCRIBE_STRUCT(LevelRiskView, (), (job, left, booking))
+BOOST_DESCRIBE_STRUCT(LevelRiskView, (), (job, left, booking, service))
 
 struct LevelView {
   std::string name{};
@@ -76,6 +90,7 @@ struct LevelView {
   std::vector<LevelRiskView> at_risk{};
   std::uint32_t delivered_permille = 0;                   // Promised; zero: it is not.
   std::optional<std::uint32_t> was_delivered_permille{};  // Over all windows of this month.
+  bool keep_objectives = false;
 };
 BOOST_DESCRIBE_STRUCT(LevelView,
                       (),
@@ -93,7 +108,8 @@ BOOST_DESCRIBE_STRUCT(LevelView,
                        misses,
                        at_risk,
                        delivered_permille,
-                       was_delivered_permille))
+                       was_delivered_permille,
+                       keep_objectives))
 
 struct LevelList {
   std::vector<LevelView> items{};

@@ -80,14 +80,24 @@ struct Whoami {
 };
 BOOST_DESCRIBE_STRUCT(Whoami, (), (party, scope, roles, server_version))
 
+// Units of the running period: a quota on them is kept when done and promised stay within it.
+struct UnitUse {
+  std::optional<std::int64_t> limit{};
+  std::int64_t done = 0;
+  std::int64_t promised = 0;  // To jobs that were admitted with so many, and are not through.
+  Instant until{};            // The period ends.
+};
+BOOST_DESCRIBE_STRUCT(UnitUse, (), (limit, done, promised, until))
+
 struct QuotaView {
   PartyId party{};
   std::string path{};
   Quota quota{};
   Usage usage{};
   std::uint64_t version = 0;
+  std::map<std::string, UnitUse> units{};  // That are limited, or were done in this period.
 };
-BOOST_DESCRIBE_STRUCT(QuotaView, (), (party, path, quota, usage, version))
+BOOST_DESCRIBE_STRUCT(QuotaView, (), (party, path, quota, usage, version, units))
 
 struct RulesBody {
   std::vector<Rule> rules{};

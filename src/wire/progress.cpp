@@ -12,6 +12,7 @@ namespace {
 constexpr std::string_view kMark = "tranche: ";
 constexpr std::size_t kLineMax = 512;
 constexpr std::size_t kMetricsMax = 200;
+constexpr std::size_t kNameMax = 200;
 constexpr std::int64_t kCountMax = std::int64_t{1} << 53;
 
 constexpr std::array<std::pair<std::string_view, WorkUnit>, 6> kUnits{{{"unit", WorkUnit::kUnit},
@@ -68,6 +69,26 @@ std::optional<ProgressLine> verdict_line(bool good, std::string_view rest) {
   return line;
 }
 
+// A file or folder in the checkpoint folder, and nothing that leads out of it.
+std::optional<ProgressLine> checkpoint_line(std::string_view rest) {
+  ProgressLine line;
+  const std::string_view name = next_word(rest);
+  const bool is_inside = !name.empty() && name.size() <= kNameMax && name.front() != '/' &&
+                         name.back() != '/' && name.find("//") == std::string_view::npos &&
+                         std::all_of(name.begin(), name.end(), [](char c) {
+                           return c > ' ' && c < 0x7F && c != '"' && c != '\\';
+                         });
+  if (!is_inside || !next_word(rest).empty()) return std::nullopt;
+  for (std::size_t at = 0; at <= name.size();) {
+    const std::size_t end = std::min(name.find('/', at), name.size());
+    const std::string_view part = name.substr(at, end - at);
+    if (part == "." || part == "..") return std::nullopt;
+    at = end + 1;
+  }
+  line.checkpoint = name;
+  return line;
+}
+
 }  // namespace
 
 std::optional<ProgressLine> parse_progress_line(std::string_view text) {
@@ -76,6 +97,7 @@ std::optional<ProgressLine> parse_progress_line(std::string_view text) {
   if (rest.ends_with('\r')) rest.remove_suffix(1);
   const std::string_view first = next_word(rest);
   if (first == "done" || first == "failed") return verdict_line(first == "done", rest);
+  if (first == "checkpoint") return checkpoint_line(rest);
   ProgressLine line;
   line.unit = unit_of(first);
   if (line.unit == WorkUnit::kNone) return std::nullopt;

@@ -27,6 +27,19 @@ struct UnitVerdict {  // How one unit of a chunk went.
 };
 BOOST_DESCRIBE_STRUCT(UnitVerdict, (), (unit, good, exit_code, microseconds))
 
+// A checkpoint that the job said is whole, as it was found then.
+struct CheckpointNote {
+  std::string name{};  // Of a file or folder in the checkpoint folder.
+  std::int64_t bytes = 0;
+  std::string digest{};  // SHA-256 of its files, with their names.
+  Instant at{};
+  WorkUnit unit = WorkUnit::kNone;  // How far the job was.
+  std::int64_t done = 0;
+  bool operator==(const CheckpointNote&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(CheckpointNote, (), (name, bytes, digest, at, unit, done))
+constexpr std::size_t kCheckpointsKept = 3;  // Of a job: a damaged one has others before it.
+
 struct ProgressReport {
   LeaseId lease{};
   std::uint64_t epoch = 0;
@@ -36,17 +49,21 @@ struct ProgressReport {
   std::int64_t total = 0;  // Zero: not known.
   std::string metrics{};   // "loss=0.41 lr=0.001", as the job wrote them.
   std::vector<UnitVerdict> verdicts{};
+  std::vector<CheckpointNote> checkpoints{};  // New ones.
   bool operator==(const ProgressReport&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(ProgressReport, (), (lease, epoch, at, unit, done, total, metrics, verdicts))
+BOOST_DESCRIBE_STRUCT(ProgressReport,
+                      (),
+                      (lease, epoch, at, unit, done, total, metrics, verdicts, checkpoints))
 
-// One line of the protocol. A verdict, or how far the whole job is.
+// One line of the protocol. A verdict, a checkpoint that is whole, or how far the whole job is.
 struct ProgressLine {
   WorkUnit unit = WorkUnit::kNone;
   std::int64_t done = 0;
   std::int64_t total = 0;
   std::string metrics{};
   std::optional<UnitVerdict> verdict{};
+  std::string checkpoint{};
 };
 
 // Nothing when the line is not of the protocol: such a line is the job's own, and costs nothing.

@@ -22,6 +22,10 @@ TEST_CASE("progress: lines of the protocol are read") {
   const auto failed = parse_progress_line("tranche: failed frame 17 code=3 ms=20");
   REQUIRE(failed);
   CHECK(failed->verdict == UnitVerdict{17, false, 3, 20'000});
+  const auto saved = parse_progress_line("tranche: checkpoint run-3/step-1200.pt");
+  REQUIRE(saved);
+  CHECK(saved->checkpoint == "run-3/step-1200.pt");
+  CHECK(saved->unit == WorkUnit::kNone);
 }
 
 TEST_CASE("progress: anything else is the job's own") {
@@ -39,7 +43,15 @@ TEST_CASE("progress: anything else is the job's own") {
                            "tranche: done",
                            "tranche: done frame",
                            " tranche: step 1",
-                           "tranche: done lap 1"})
+                           "tranche: done lap 1",
+                           "tranche: checkpoint",
+                           "tranche: checkpoint /etc/passwd",
+                           "tranche: checkpoint ../other",
+                           "tranche: checkpoint a/../../b",
+                           "tranche: checkpoint a//b",
+                           "tranche: checkpoint a/",
+                           "tranche: checkpoint .",
+                           "tranche: checkpoint two words"})
     CHECK_FALSE(parse_progress_line(line));
   CHECK_FALSE(parse_progress_line("tranche: step 1 " + std::string(600, 'x')));
   const auto odd = parse_progress_line("tranche: step 1 a=\" b=1 =2 c=\x01");

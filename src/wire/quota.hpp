@@ -61,6 +61,8 @@ struct Quota {
   OverQuota over_quota = OverQuota::kRefuse;
   PerJobLimits per_job{};
   std::optional<bool> share_soft{};  // May meet other tenants who say so, too, on a device under the guard.
+  std::map<std::string, std::int64_t>
+      units{};  // Per period: frames, seconds, steps, requests, tokens, units.
   bool operator==(const Quota&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Quota,
@@ -85,7 +87,8 @@ BOOST_DESCRIBE_STRUCT(Quota,
                        may_sell,
                        over_quota,
                        per_job,
-                       share_soft))
+                       share_soft,
+                       units))
 
 struct Usage {
   std::int64_t gpu_milli = 0;

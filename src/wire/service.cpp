@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::uint32_t kReplicasMax = 1000;
 constexpr std::size_t kVersionsMax = 16;
+constexpr std::size_t kCallersMax = 1000;
+constexpr std::uint64_t kTokensMax = 1'000'000'000'000;
 
 std::optional<Problem> wrong(std::string path, std::string message) {
   return Problem{.path = std::move(path), .message = std::move(message), .hint = {}};
@@ -55,6 +57,10 @@ std::optional<Problem> Fields<ServiceSpec>::check(const ServiceSpec& given) {
   if (service.timeout <= Duration{} || service.start_timeout <= Duration{} || service.idle < Duration{})
     return wrong("timeout", "and start_timeout must be more than nothing");
   if (service.personal && service.open) return wrong("personal", "and open exclude each other");
+  if (!service.callers.empty() && (service.personal || service.open))
+    return wrong("callers", "are for services that are neither personal nor open");
+  if (service.callers.size() > kCallersMax) return wrong("callers", "must be at most 1000");
+  if (service.tokens_per_minute > kTokensMax) return wrong("tokens_per_minute", "must be at most 10^12");
   if (!service.ready.starts_with('/')) return wrong("ready", "must be a path such as /health");
   const bool by_delay = service.scale.by == ScaleBy::kQueueDelay;
   if (by_delay != service.scale.target.has_value() || (by_delay && *service.scale.target <= Duration{}))

@@ -45,6 +45,10 @@ struct ServiceObjective {
 };
 BOOST_DESCRIBE_STRUCT(ServiceObjective, (), (p99))
 
+// Whose turn it is among tenants that wait for the same service.
+enum class ServiceFairness : std::uint8_t { kRequests, kTokens };
+BOOST_DESCRIBE_ENUM(ServiceFairness, kRequests, kTokens)
+
 struct ServiceSpec {
   std::string name{};
   ReplicaBounds replicas{};
@@ -60,8 +64,11 @@ struct ServiceSpec {
   std::optional<JobSpec> job{};  // Short for one version.
   ServiceScale scale{};
   std::optional<ServiceObjective> objective{};
-  bool personal = false;   // Only its owner may call it.
-  bool keep_path = false;  // Replicas are asked for /TENANT/SERVICE/..., as callers ask.
+  bool personal = false;                // Only its owner may call it.
+  bool keep_path = false;               // Replicas are asked for /TENANT/SERVICE/..., as callers ask.
+  std::vector<std::string> callers{};   // Other tenants that may call it.
+  std::uint64_t tokens_per_minute = 0;  // For each tenant that calls; zero: no limit.
+  ServiceFairness fair = ServiceFairness::kRequests;
   bool operator==(const ServiceSpec&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(ServiceSpec,
@@ -81,7 +88,10 @@ BOOST_DESCRIBE_STRUCT(ServiceSpec,
                        scale,
                        objective,
                        personal,
-                       keep_path))
+                       keep_path,
+                       callers,
+                       tokens_per_minute,
+                       fair))
 
 template <>
 struct Fields<ReplicaBounds> {
@@ -130,6 +140,10 @@ struct Fields<ServiceSpec> {
       FieldDoc{"personal", "Only its owner may call it, with a token of his own; browsers sign in with it."},
       FieldDoc{"keep_path", "Replicas see /TENANT/SERVICE/ in front of what is asked for."},
       FieldDoc{"objective", "A latency to keep: measured, shown, and a reason for another replica."},
+      FieldDoc{"callers", "Other tenants whose tokens may call it; each has limits and a queue of its own."},
+      FieldDoc{"tokens_per_minute",
+               "For each tenant that calls, by the usage its answers tell; 0: no limit."},
+      FieldDoc{"fair", "Tenants that wait take turns by requests, or so that each gets as many tokens."},
   };
   static std::optional<Problem> check(const ServiceSpec& service);
 };
@@ -178,6 +192,7 @@ struct ServiceView {
   std::uint64_t version = 0;
   std::vector<ReplicaView> copies{};
   std::optional<ServiceLatency> latency{};  // While there are requests.
+  std::string origin{};                     // An address that is a browser origin of its own; empty: none.
 };
 BOOST_DESCRIBE_STRUCT(ServiceView,
                       (),
@@ -194,7 +209,8 @@ BOOST_DESCRIBE_STRUCT(ServiceView,
                        status,
                        version,
                        copies,
-                       latency))
+                       latency,
+                       origin))
 
 struct ServiceList {
   std::vector<ServiceView> items{};

@@ -3,6 +3,7 @@
 // What the operator sets for the whole platform: SKUs, the on-demand rate, how long things are remembered.
 #include <boost/describe/class.hpp>
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "base/money.hpp"
@@ -31,6 +32,8 @@ struct Settings {
   std::uint32_t prepare_percent = 0;
   // What was stopped for others before is left alone this long, and what is elastic grows no sooner.
   Duration minimum_run = std::chrono::minutes(10);
+  // For fair share a unit counts as so much time of a device, whatever it took: {frames: 30s, tokens: 1ms}.
+  std::map<std::string, Duration> fair_units{};
   bool operator==(const Settings&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Settings,
@@ -42,6 +45,7 @@ BOOST_DESCRIBE_STRUCT(Settings,
                        keep_ended_jobs,
                        hold_ahead,
                        prepare_percent,
-                       minimum_run))
+                       minimum_run,
+                       fair_units))
 
 }  // namespace tranche::wire

@@ -52,3 +52,4 @@ TRANCHE_WIRE_RECORD(tranche::wire::VolumeOrder);
 TRANCHE_WIRE_CODEC(tranche::wire::VolumeReceipt);
 TRANCHE_WIRE_CODEC(tranche::wire::BehaviourRecord);
 TRANCHE_WIRE_RECORD(tranche::wire::ProgressReport);
+TRANCHE_WIRE_RECORD(tranche::wire::CheckpointWish);

@@ -86,6 +86,7 @@ enum class EndReason : std::uint8_t {
   kDependencyFailed,  // A job that it waited for.
   kUnitsFailed,       // Some of its frames, however often they were tried.
   kResized,           // Goes on with more or fewer workers.
+  kUnitQuota,         // Its party may do no more of its units in this period.
 };
 BOOST_DESCRIBE_ENUM(EndReason,
                     kNone,
@@ -108,7 +109,8 @@ BOOST_DESCRIBE_ENUM(EndReason,
                     kDiskLimit,
                     kDependencyFailed,
                     kUnitsFailed,
-                    kResized)
+                    kResized,
+                    kUnitQuota)
 constexpr bool is_platform_fault(EndReason reason) {
   return reason == EndReason::kLeaseExpired || reason == EndReason::kDeviceFault ||
          reason == EndReason::kNodeFault || reason == EndReason::kPlatformFault;

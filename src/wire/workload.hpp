@@ -5,7 +5,9 @@
 #include <boost/describe/enum.hpp>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "base/time.hpp"
 #include "wire/fields.hpp"
 
 namespace tranche::wire {
@@ -50,10 +52,13 @@ struct MediaUse {
   std::uint32_t samples = 0;  // Of a render, per pixel.
   std::uint32_t frames_per_second = 0;
   std::string codec{};
-  std::string resolution{};  // 1080p, 4k: instead of width and height.
+  std::string resolution{};        // 1080p, 4k: instead of width and height.
+  std::vector<Duration> pieces{};  // Of a clip, one for each unit of the job.
   bool operator==(const MediaUse&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(MediaUse, (), (width, height, frames, samples, frames_per_second, codec, resolution))
+BOOST_DESCRIBE_STRUCT(MediaUse,
+                      (),
+                      (width, height, frames, samples, frames_per_second, codec, resolution, pieces))
 
 template <>
 struct Fields<ModelUse> {
@@ -79,6 +84,11 @@ struct Fields<ModelUse> {
 template <>
 struct Fields<MediaUse> {
   static constexpr std::string_view kAbout = "Size and number of the pictures of a render or a video.";
+  static constexpr std::array kDocs{
+      FieldDoc{"pieces",
+               "How long the piece of a clip is that each unit works on: progress, price and quota count its "
+               "seconds."},
+  };
   static constexpr bool kOmitDefaults = true;
 };
 

@@ -48,6 +48,8 @@ class TlsContext {
   [[nodiscard]] std::unique_ptr<ByteStream> server_stream(int descriptor) const;
   // `name` is what the server's certificate must prove: a DNS name or an address.
   [[nodiscard]] std::unique_ptr<ByteStream> client_stream(int descriptor, const std::string& name) const;
+  // To an end that is known by its certificate's common name alone, which the caller looks at.
+  [[nodiscard]] std::unique_ptr<ByteStream> peer_stream(int descriptor) const;
 
  private:
   ssl_ctx_st* context_ = nullptr;

@@ -12,6 +12,7 @@
 #include "net/internal/loop.hpp"
 #include "net/internal/output_queue.hpp"
 #include "net/internal/request_reader.hpp"
+#include "net/request_body.hpp"
 #include "net/server.hpp"
 
 namespace tranche::net {
@@ -48,7 +49,12 @@ class Connection final : public Session, public std::enable_shared_from_this<Con
   void consume(std::string_view bytes);
   std::size_t parse(std::string_view bytes);
   void peer_has_finished();
-  void dispatch();
+  void dispatch(Request request);
+  void begin_body();
+  void hand_on(bool is_whole);
+  void end_body(RequestBody::State how);
+  void give_up_on_body();
+  void go_on_with_body();
   void refuse(int status, std::string_view reason);
   void give_up_on_handler();
   void discard();
@@ -77,13 +83,15 @@ class Connection final : public Session, public std::enable_shared_from_this<Con
   std::shared_ptr<const PeerCertificate> certificate_;
 
   RequestReader reader_;
-  std::string input_;                                 // Read, but not yet parsed.
+  std::string input_;                  // Read, but not yet parsed.
+  std::shared_ptr<RequestBody> body_;  // Of the last request in flight, while it arrives and is passed on.
   std::vector<std::shared_ptr<Exchange>> in_flight_;  // In the order of their requests.
   std::size_t in_flight_bytes_ = 0;
   OutputQueue output_;
 
   bool shaking_hands_ = true;
   bool reading_ = true;         // More requests are welcome.
+  bool last_ = false;           // None is, once the body that arrives is whole.
   bool peer_finished_ = false;  // It sent its end of stream.
   bool linger_ = false;         // It may still be sending: let it read our answer before the reset.
   bool lingering_ = false;

@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "net/cpu_pressure.hpp"
+
 namespace tranche::net {
 
 using Clock = std::chrono::steady_clock;
@@ -46,7 +48,7 @@ class Session {
 
 class Loop : public std::enable_shared_from_this<Loop> {
  public:
-  explicit Loop(std::chrono::milliseconds tick);
+  explicit Loop(std::chrono::milliseconds tick, std::chrono::microseconds spin = {});
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -86,10 +88,18 @@ class Loop : public std::enable_shared_from_this<Loop> {
   void wake();
   void tick();
   void take_mail();
+  void run();
+  bool look_for_more();
+  bool has_processor_to_spare(std::chrono::steady_clock::time_point now);
 
   boost::asio::io_context io_;
   boost::asio::steady_timer timer_;
   std::chrono::milliseconds tick_;
+  const std::chrono::microseconds spin_;
+  std::uint32_t found_by_looking_ = 0;  // Of the last 32 times, a bit each.
+  std::uint32_t sleeps_ = 0;
+  CpuPressure pressure_;
+  std::chrono::steady_clock::time_point pressed_since_{}, look_again_{};
   std::atomic<Mail*> mailbox_{nullptr};
   std::vector<std::shared_ptr<Session>> sessions_;
   std::vector<std::shared_ptr<Session>> marked_;

@@ -3,7 +3,9 @@
 // Turns bytes of a connection into requests, or into the one refusal that ends the connection.
 // No network here, so that the very same path can be fuzzed.
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,11 +18,15 @@ struct ReaderLimits {
   std::size_t target_bytes = 8 * 1024;
   std::size_t header_fields = 100;
   std::size_t body_bytes = 1024 * 1024;
+  // Bodies larger than this are handed on while they arrive, unless the request may have to be sent again:
+  // then those beyond `body_bytes` alone. Zero: never, they are refused.
+  std::size_t stream_over = 0;
 };
 
 class RequestReader {
  public:
-  enum class Outcome { kNeedMore, kRequest, kRefused };
+  // kHead: its body comes piece by piece, and kRequest says that it is whole.
+  enum class Outcome { kNeedMore, kHead, kRequest, kRefused };
   enum class Phase { kIdle, kHeader, kBody };  // kIdle: not one byte of the next request yet.
 
   explicit RequestReader(ReaderLimits limits);
@@ -32,6 +38,9 @@ class RequestReader {
   // what came since. After kRequest, take() it before the next call; after kRefused there is no next call.
   Outcome read(std::string_view bytes, std::size_t& used);
   Request take();
+  Request take_head();      // After kHead.
+  std::string take_body();  // What came since, of a body whose head was taken.
+  [[nodiscard]] std::optional<std::uint64_t> body_length() const;  // As the head says it.
 
   [[nodiscard]] Phase phase() const { return phase_; }
   // About the request just completed, or the one whose header is complete:
@@ -46,6 +55,7 @@ class RequestReader {
   class Parser;
   Outcome refuse(int status, std::string reason);
   Outcome parse(std::string_view bytes, std::size_t& used);
+  [[nodiscard]] bool comes_in_pieces() const;
 
   ReaderLimits limits_;
   std::unique_ptr<Parser> parser_;
@@ -53,6 +63,7 @@ class RequestReader {
   bool keep_alive_ = true;
   bool http10_ = false;
   bool expects_continue_ = false;
+  bool head_taken_ = false;
   int refusal_status_ = 0;
   std::string refusal_reason_;
 };

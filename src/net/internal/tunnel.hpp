@@ -18,6 +18,7 @@ class Tunnel final : public Session, public std::enable_shared_from_this<Tunnel>
   // `there` is the other server's connection, `early` what it has said already. `on_end` is called once.
   Tunnel(std::shared_ptr<Loop> loop,
          boost::asio::ip::tcp::socket there,
+         std::unique_ptr<ByteStream> stream,
          std::string early,
          std::chrono::milliseconds idle,
          std::function<void()> on_end);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "net/forward.hpp"
+#include "net/internal/byte_stream.hpp"
 #include "net/internal/exchange.hpp"
 #include "net/internal/loop.hpp"
 #include "net/internal/relay_reader.hpp"
@@ -33,7 +34,10 @@ class Upstream final : public std::enable_shared_from_this<Upstream> {
 
  private:
   void connect();
+  void shake_hands();
   void send_request();
+  bool send_text();     // False: it waits, or has ended.
+  bool next_of_body();  // False: there is nothing to send now.
   void await_answer();
   void on_readable(const boost::system::error_code& error);
   void receive();
@@ -48,11 +52,12 @@ class Upstream final : public std::enable_shared_from_this<Upstream> {
   const std::weak_ptr<UpstreamPool> home_;
   const ForwardTarget target_;
   boost::asio::ip::tcp::socket socket_;
+  std::unique_ptr<ByteStream> bytes_;
   RelayReader reader_;
-  std::string text_;  // The request.
+  std::string text_;  // The request, or the next piece of its body.
   std::size_t sent_ = 0;
   std::string rest_;  // Read, and not parsed yet: a header that is not whole.
-  bool awaiting_ = false;
+  bool awaiting_ = false, awaits_room_ = false;
 
   // While it carries something:
   std::shared_ptr<UpstreamPool> pool_;
@@ -66,6 +71,7 @@ class Upstream final : public std::enable_shared_from_this<Upstream> {
   int status_ = 0;
   bool timed_out_ = false, heard_ = false, head_done_ = false, whole_ = false, answered_ = false;
   bool reusable_ = true;
+  bool body_ended_ = true;  // All of the request was sent.
 };
 
 }  // namespace tranche::net

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "net/forward.hpp"
+#include "net/internal/byte_stream.hpp"
 #include "net/internal/loop.hpp"
 
 namespace tranche::net {
@@ -16,7 +17,8 @@ class Upstream;
 
 class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
  public:
-  explicit UpstreamPool(Loop& loop) : loop_(loop), timer_(loop.io()) {}
+  UpstreamPool(Loop& loop, std::shared_ptr<const TlsContext> sealed)
+      : loop_(loop), sealed_(std::move(sealed)), timer_(loop.io()) {}
 
   // A kept one, or one that will connect. Kept ones hear when their other end closes; `look` looks once more,
   // for a request that must not be sent in vain.
@@ -28,12 +30,14 @@ class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
   void unwatch(Upstream& upstream);
   void close();
   [[nodiscard]] Loop& loop() { return loop_; }
+  [[nodiscard]] const TlsContext* sealed() const { return sealed_.get(); }  // Null: nobody vouches for us.
 
  private:
   void tick();
   void drop_old(Clock::time_point now);
 
   Loop& loop_;
+  const std::shared_ptr<const TlsContext> sealed_;
   boost::asio::steady_timer timer_;
   std::map<ForwardTarget, std::vector<std::shared_ptr<Upstream>>> idle_;
   std::vector<Upstream*> busy_;  // Each knows its place.
