@@ -26,7 +26,7 @@ ANYONE = {"whoami", "ping", "list_skus", "show_settings", "list_roles", "list_te
           "list_orders", "list_contracts", "list_recurring_listings", "show_market_rules", "list_prices", "list_bookings", "booking_feed",
           "health_board", "list_repairs", "reconcile", "list_volumes", "top", "list_telemetry",
           "search_logs", "list_services", "list_recurring", "list_levels",
-          "forecast_demand"}  # Lists show what one may see; tested for leaks.
+          "forecast_demand", "forecast_accuracy", "list_tax_rates"}  # Lists show what one may see; tested for leaks.
 
 # operationId -> (right needed, at whose node, request for a target)
 TARGETED = {
@@ -69,6 +69,7 @@ TARGETED = {
     "cancel_booking": ("stop_job", "booking", lambda t: ("DELETE", f"/v1/bookings/{t.id}", None)),
     "plan_maintenance": ("capacity", "node", lambda t: ("POST", "/v1/maintenance", {"node": t.id, "from": "in 1h", "length": "1h"})),
     "create_tenant": ("manage", "root", lambda t: ("POST", "/v1/tenants", {"name": "!"})),
+    "forecast_layouts": ("capacity", "root", lambda t: ("GET", "/v1/forecast/layouts", None)),
     "set_sku": ("platform", "root", lambda t: ("PUT", "/v1/skus/small", {"gpu_milli": 250})),
     "change_settings": ("platform", "root", lambda t: ("PUT", "/v1/settings", {})),
     "metrics": ("view", "root", lambda t: ("GET", "/metrics", None)),
@@ -78,7 +79,27 @@ TARGETED = {
     "show_account": ("billing", "unit", lambda t: ("GET", f"/v1/accounts/{t.id}", None)),
     "top_up": ("platform", "unit", lambda t: ("POST", f"/v1/accounts/{t.id}/top-up", {"amount": "1"})),
     "set_overdraft": ("platform", "unit", lambda t: ("PUT", f"/v1/accounts/{t.id}/overdraft", {"overdraft": "1"})),
-    "set_prices": ("platform", "root", lambda t: ("PUT", "/v1/prices", {})),
+    "set_prices": ("platform", "root", lambda t: ("PUT", "/v1/prices", {"name": "list", "rules": [{"name": "all"}]})),
+    "set_owe_limit": ("platform", "unit", lambda t: ("PUT", f"/v1/accounts/{t.id}/owe-limit", {"limit": "1000000"})),
+    "list_ledger_accounts": ("platform", "root", lambda t: ("GET", "/v1/ledger/accounts", None)),
+    "list_postings": ("platform", "root", lambda t: ("GET", "/v1/ledger/postings", None)),
+    "post_entry": ("platform", "root", lambda t: ("POST", "/v1/ledger/postings", {
+        "memo": "canary", "legs": [{"party": "acme/red", "amount": "1"}, {"party": "nobody", "amount": "-1"}]})),
+    "reverse_posting": ("platform_missing", "root", lambda t: ("POST", "/v1/ledger/postings/pst_00ZZZZ/reverse", {"memo": "x"})),
+    "list_holds": ("platform", "root", lambda t: ("GET", "/v1/ledger/holds", None)),
+    "place_hold": ("platform", "unit", lambda t: ("POST", "/v1/ledger/holds", {"party": t.id, "amount": "1"})),
+    "end_hold": ("platform_missing", "root", lambda t: ("POST", "/v1/ledger/holds/hold_00ZZZZ/end", {})),
+    "set_tax_rate": ("platform", "root", lambda t: ("PUT", "/v1/taxes/rates", {"country": "ES", "rate_ppm": 210000})),
+    "show_tax_report": ("platform", "root", lambda t: ("GET", "/v1/taxes/report", None)),
+    "show_tax_profile": ("billing", "unit", lambda t: ("GET", f"/v1/taxes/parties/{t.id}", None)),
+    "set_tax_profile": ("platform", "unit", lambda t: ("PUT", f"/v1/taxes/parties/{t.id}", {"country": "ES"})),
+    "keep_quote": ("submit", "party", lambda t: ("POST", "/v1/market/quotes", {
+        "party": t.id, "instrument": {"model": "H100"}, "milli": 1, "length": "15m", "hourly": "1"})),
+    "show_quote": ("nobody", "root", lambda t: ("GET", "/v1/market/quotes/quo_00ZZZZ", None)),
+    "take_quote": ("nobody", "root", lambda t: ("POST", "/v1/market/quotes/quo_00ZZZZ/take", {})),
+    "drop_quote": ("nobody", "root", lambda t: ("DELETE", "/v1/market/quotes/quo_00ZZZZ", None)),
+    "show_candles": ("nobody", "root", lambda t: ("GET", "/v1/market/books/99/candles", None)),
+    "reclaim_contract": ("nobody", "root", lambda t: ("POST", "/v1/market/contracts/ctr_00ZZZZ/reclaim", {})),
     "list_capacity_costs": ("platform", "root", lambda t: ("GET", "/v1/capacity-costs", None)),
     "set_capacity_cost": ("platform", "root", lambda t: ("PUT", "/v1/capacity-costs", {})),
     "show_margin": ("platform", "root", lambda t: ("GET", "/v1/margin", None)),
@@ -228,6 +249,8 @@ def expected(actor, right, path):
         right = "manage"
     if right == "nobody":  # A missing object looks the same to all; whose orders and contracts: market_test.py.
         return 404
+    if right == "platform_missing":  # One that nobody has: who may not look does not learn that.
+        return 404 if may(actor, "platform", path) else 403
     if right == "quota_above":
         return "ok" if sees(actor, path) and may(actor, "quota", above(path)[1]) else 403 if sees(actor, path) else 404
     if may(actor, right, path):

@@ -56,8 +56,8 @@ def login_and_contexts(w):
     assert "*" in [line[0] for line in w.cli("context", "list").splitlines() if "second" in line]
     w.cli("context", "use", contexts[0]["name"])
     error(w, "context", "use", "none", code=3)
-    w.cli("logout", "--context", "second")
-    error(w, "logout", "--context", "second", code=4)
+    w.cli("logout", "--use", "second")
+    error(w, "logout", "--use", "second", code=4)
     # The token stays with its server: another one does not get it.
     assert "Authorization" not in w.cli("whoami", "--server", "http://127.0.0.1:1", "--explain-api")
 

@@ -61,8 +61,10 @@ def a_slurm_script_is_submitted():
         script = lab.platform.folder / "train.sh"
         script.write_text("#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --gres=gpu:h100:2\n#SBATCH -t 90 -c 4 --mem=8G\n"
                           "#SBATCH --output=out.txt\necho $1\n")
-        label = ["--label", "sim.duration=1h"]
-        plan = json.loads(lab.tranche(lab.ana, "sbatch", "--dry-run", "-o", "json", str(script)))
+        label = ["--label", "sim.duration=1h", "--infra", "simulated"]
+        refused = lab.tranche(lab.ana, "sbatch", str(script), code=2)  # There are simulated devices alone.
+        assert "no node connected has a device" in refused and "infra: simulated" in refused, refused
+        plan = json.loads(lab.tranche(lab.ana, "sbatch", "--dry-run", "--infra", "simulated", "-o", "json", str(script)))
         assert plan["admitted"] and plan["ask"]["instances"] == 2 and plan["ask"]["model"].startswith("H100"), plan
         assert plan["ask"]["time"] in ("90m", "1h30m"), plan
         for words in (["sbatch", *label, str(script), "--", "one"], ["run", *label, str(script), "one"]):

@@ -253,6 +253,7 @@ void Agent::check_time() {
     if (job.simulated_end != 0) step_simulated(job, now);
     if (job.unheard) order(job, ShimOrder(*job.unheard));
     if (job.shares_next != 0 && now >= job.shares_next) conclude(job);
+    if (job.change) check_change(job, now);
     if (job.meter_next != 0 && now >= job.meter_next) {
       meter(job, wall_time());
       job.meter_next = now + nanoseconds(options_.meter_every);
@@ -290,6 +291,7 @@ int Agent::wait_milliseconds() const {
       next = std::min(next, job.simulated_end);
     if (job.shares_next != 0) next = std::min(next, job.shares_next);
     if (job.unheard) next = std::min(next, now + nanoseconds(std::chrono::milliseconds(2)));
+    if (job.change) next = std::min(next, now + nanoseconds(std::chrono::milliseconds(20)));
     if (job.meter_next != 0) next = std::min({next, job.meter_next, job.progress.due()});
   }
   return next <= now ? 0 : static_cast<int>((next - now) / 1'000'000U) + 1;

@@ -94,6 +94,11 @@ class Agent {
     std::size_t registering = 0;                     // Checkpoints that are being looked at.
     bool owes_later = false;                         // It is over, and gives its slice back once they were.
     std::shared_ptr<std::atomic<bool>> gathering{};  // Whether what it saved elsewhere is still wanted.
+    // agent_park.cpp: new limits that it was told, and whether it goes off its devices or back.
+    std::optional<wire::LeaseRenewal> change{};
+    BootTime change_until = 0;
+    enum class Way : std::uint8_t { kStays, kLeaves, kCleans, kReturns } way = Way::kStays;
+    BootTime simulated_left = 0;  // Of one that is paused.
   };
   struct Device {
     wire::DeviceFacts facts{};
@@ -163,6 +168,20 @@ class Agent {
   bool forgettable(const Job& job, BootTime now) const;
   [[nodiscard]] Job* job_of(LeaseId lease);
   void say(Job& job, const std::string& line);
+
+  // agent_park.cpp: slices that become smaller or larger, jobs that go off their devices and come back.
+  void take_change(Job& job, const wire::LeaseRenewal& renewal);
+  void check_change(Job& job, BootTime now);
+  void end_change(Job& job, bool done, const std::string& message);
+  void park(Job& job, Duration grace);
+  void left_device(LeaseId lease, const std::string& trouble);
+  void wipe_parked(Job& job);
+  void tell_parked(Job& job);
+  void unpark(Job& job);
+  void came_back(LeaseId lease, const std::string& trouble);
+  void tell_declined(Job& job, wire::LeaseState state, const std::string& why);
+  [[nodiscard]] bool held_back(Job& job, JobPhase phase);
+  [[nodiscard]] bool has_region(const Job& job) const;
 
   // agent_shares.cpp: what is set up on devices.
   [[nodiscard]] std::vector<SharedDevice> shared_devices(const Job& job) const;

@@ -119,12 +119,7 @@ void Agent::take_renewal(const wire::LeaseRenewal& renewal) {
   if (job == nullptr || !table_.renew(renewal.lease, renewal.epoch, expires)) return;
   job->folder.page().expires_at = *table_.expiry_of(renewal.lease);
   take_units(*job, renewal.units);
-  if (!renewal.milli && !renewal.vram) return;
-  for (wire::SliceGrant& slice : job->folder.grant.slices) {
-    if (renewal.milli) slice.milli = *renewal.milli;
-    if (renewal.vram) slice.vram = *renewal.vram;
-  }
-  if (guard_) guard_->change(job->folder.grant, job->physical, false);
+  if (renewal.milli || renewal.vram) take_change(*job, renewal);
 }
 
 void Agent::take_revoke(const wire::LeaseRevoke& revoke) {
@@ -135,10 +130,9 @@ void Agent::take_revoke(const wire::LeaseRevoke& revoke) {
   if (!revoke.message.empty()) job->stop_message = revoke.message;
   switch (revoke.way) {
     case wire::RevokeWay::kPause:
-    case wire::RevokeWay::kResume: {
-      const bool paused = revoke.way == wire::RevokeWay::kPause;
-      return order(*job, {.kind = paused ? OrderKind::kPause : OrderKind::kResume});
-    }
+      return park(*job, revoke.grace);
+    case wire::RevokeWay::kResume:
+      return unpark(*job);
     case wire::RevokeWay::kCheckpoint: {
       const BootTime grace = nanoseconds(revoke.grace);
       const BootTime last = boot_time() + grace + nanoseconds(std::chrono::seconds(10));
@@ -193,7 +187,7 @@ void Agent::look(Job& job) {
   const JobPhase phase = phase_of(page);
   const std::uint32_t told = page.reported;
   const auto code = static_cast<std::uint32_t>(phase) + 1;
-  if (page.settled == 0 && code != told) {
+  if (page.settled == 0 && code != told && !held_back(job, phase)) {
     page.reported = code;
     if (phase == JobPhase::kPreparing) report(job, LeaseState::kPreparing);
     const bool running_told = page.running_told != 0;

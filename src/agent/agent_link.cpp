@@ -61,6 +61,8 @@ void Agent::opened() {
   hello.disk = disk_of(options_.rules.data);
   hello.labels = options_.labels;
   hello.features = features_;
+  hello.features.resizes = options_.simulated || (guard_ && home_ && home_->has_guard());
+  hello.features.parks = options_.simulated || (hello.features.resizes && scrubber_);
   hello.simulated = options_.simulated;
   for (const Device& device : devices_) hello.devices.push_back(device.facts);
   for (const auto& [lease, job] : jobs_) {

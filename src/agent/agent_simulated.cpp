@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Leases of a simulated node: they last as long as they declare, and nothing executes.
 #include <fstream>
+#include <utility>
 
 #include "agent/agent_send.hpp"
 #include "base/text.hpp"
@@ -63,10 +64,13 @@ void Agent::step_simulated(Job& job, BootTime now) {
 void Agent::simulate_order(Job& job, const ShimOrder& order) {
   LeasePage& page = job.folder.page();
   if (order.kind == OrderKind::kPause) {
+    const BootTime now = boot_time();
+    job.simulated_left = job.simulated_end > now ? job.simulated_end - now : 1;
     set_phase(page, JobPhase::kPaused);
     return look(job);
   }
   if (order.kind == OrderKind::kResume) {
+    if (job.simulated_left != 0) job.simulated_end = boot_time() + std::exchange(job.simulated_left, 0);
     set_phase(page, JobPhase::kRunning);
     return look(job);
   }

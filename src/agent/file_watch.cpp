@@ -24,16 +24,23 @@ bool is_below(std::string_view path, std::string_view place) {
   return path.starts_with(place) && (path.size() == place.size() || path[place.size()] == '/');
 }
 
-// Where something is mounted in this namespace.
-std::vector<std::string> mount_points() {
-  std::ifstream file("/proc/self/mountinfo");
-  std::vector<std::string> points;
+// Where something is mounted in the namespace of a process, by the number of the mount.
+std::map<std::string, std::string> mount_points(const std::string& process) {
+  std::ifstream file("/proc/" + process + "/mountinfo");
+  std::map<std::string, std::string> points;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
     std::string id, parent, device, root, point;
-    if (words >> id >> parent >> device >> root >> point) points.push_back(point);
+    if (words >> id >> parent >> device >> root >> point) points.emplace(id, point);
   }
   return points;
+}
+
+std::string mount_of(int file) {
+  std::ifstream info("/proc/self/fdinfo/" + std::to_string(file));
+  for (std::string key, value; info >> key >> value;)
+    if (key == "mnt_id:") return value;
+  return {};
 }
 
 // The kernel allows each user so many of these: the node's root has few for all, each job's user has its own.
@@ -54,7 +61,7 @@ Descriptor group_of(std::uint32_t uid) {
 Descriptor FileWatch::begin(std::uint32_t uid, const std::vector<std::string>& own_places) {
   Descriptor group = group_of(uid);
   if (!group.open()) return group;
-  for (const std::string& point : mount_points()) {
+  for (const auto& [id, point] : mount_points("self")) {
     const auto holds = [&](std::string_view place) { return is_below(point, place); };
     if (point == "/" || std::any_of(kOfKernel.begin(), kOfKernel.end(), holds) ||
         std::any_of(own_places.begin(), own_places.end(), holds))
@@ -67,6 +74,21 @@ Descriptor FileWatch::begin(std::uint32_t uid, const std::vector<std::string>& o
     }
   }
   return group;
+}
+
+void FileWatch::follow(Descriptor group, int job) {
+  group_ = std::move(group);
+  points_ = mount_points(std::to_string(job));
+}
+
+// As the job sees it. From outside the kernel names it from the root of its mount alone.
+std::string FileWatch::path_of(int file) const {
+  std::array<char, 4096> path{};
+  const std::string link = "/proc/self/fd/" + std::to_string(file);
+  if (::readlink(link.c_str(), path.data(), path.size() - 1) <= 0) return {};
+  const auto point = points_.find(mount_of(file));
+  if (point == points_.end() || is_below(path.data(), point->second)) return path.data();
+  return point->second + path.data();
 }
 
 void FileWatch::note(const std::string& path) {
@@ -88,9 +110,7 @@ void FileWatch::take() {
       if ((event->mask & FAN_Q_OVERFLOW) != 0) ++more_;
       if (event->fd < 0) continue;
       const Descriptor file(event->fd);
-      std::array<char, 4096> path{};
-      const std::string link = "/proc/self/fd/" + std::to_string(file.get());
-      if (::readlink(link.c_str(), path.data(), path.size() - 1) > 0) note(path.data());
+      if (const std::string path = path_of(file.get()); !path.empty()) note(path);
     }
   }
 }

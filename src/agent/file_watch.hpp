@@ -5,6 +5,7 @@
 // the kernel, which tells each opening in the job's own mounts; nothing waits for us, and what comes faster
 // than we look is counted.
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -21,7 +22,7 @@ class FileWatch {
   // Invalid: the kernel does not tell.
   [[nodiscard]] static Descriptor begin(std::uint32_t uid, const std::vector<std::string>& own_places);
 
-  void follow(Descriptor group) { group_ = std::move(group); }
+  void follow(Descriptor group, int job);  // Of a job whose first process it is.
   [[nodiscard]] bool watches() const { return group_.open(); }
   void take();  // What the kernel has told since, up to a bound.
   [[nodiscard]] std::vector<std::string> paths() const { return {seen_.begin(), seen_.end()}; }
@@ -29,7 +30,9 @@ class FileWatch {
 
  private:
   void note(const std::string& path);
+  [[nodiscard]] std::string path_of(int file) const;
   Descriptor group_;
+  std::map<std::string, std::string> points_;  // By the number of the mount, as the job sees it.
   std::set<std::string> seen_;
   std::uint64_t more_ = 0;
 };

@@ -44,6 +44,8 @@ class GuardTenants {
   [[nodiscard]] std::vector<Account> accounts(const wire::LeaseGrant& grant) const;
   // Processes of the lease in which the guard spoke to the broker, by the node's numbers.
   [[nodiscard]] std::set<std::int32_t> joined(LeaseId lease);
+  [[nodiscard]] bool has(LeaseId lease) const { return regions_.contains(lease); }
+  [[nodiscard]] std::string socket() const { return (folder_ / "broker.sock").string(); }
 
  private:
   guard::BrokerClient& broker();

@@ -36,7 +36,7 @@ LeaseFolder LeaseFolder::create(const std::filesystem::path& leases,
 
 namespace {
 
-// Behind the page; agents before 0.2 had it in a file of its own.
+// Behind the page; one that changed since (and those of agents before 0.2) is in a file of its own.
 std::optional<std::string> grant_in(const std::filesystem::path& path) {
   if (auto alone = read_whole(path / "grant")) return alone;
   const std::optional<std::string> file = read_whole(path / "page");
@@ -48,6 +48,12 @@ std::optional<std::string> grant_in(const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+void LeaseFolder::keep_grant() const {
+  std::string bytes;
+  wire::encode(bytes, grant);
+  write_whole(path_ / "grant", bytes, 0600);
+}
 
 std::optional<LeaseFolder> LeaseFolder::open(const std::filesystem::path& path) {
   const std::optional<std::string> bytes = grant_in(path);

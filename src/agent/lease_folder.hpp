@@ -25,7 +25,8 @@ class LeaseFolder {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] LeasePage& page() const { return **page_; }
   [[nodiscard]] std::string message() const;
-  void forget();  // Removes it all.
+  void keep_grant() const;  // As it is now, for the next agent.
+  void forget();            // Removes it all.
 
   wire::LeaseGrant grant{};
 

@@ -182,7 +182,8 @@ void Supervisor::follow(const ShimOrder& order, std::array<int, 4>& descriptors)
       return pause(false);
     case OrderKind::kSession:
       return open_session(order, descriptors);
-    case OrderKind::kResize:
+    case OrderKind::kResize:  // Its slice became smaller or larger: it is told by the signal it asked for.
+      if (order.reason != 0) signal_all(static_cast<int>(order.reason));
       return;
   }
 }
@@ -201,7 +202,7 @@ void Supervisor::check_clocks() {
   if (expires != 0 && now >= expires)
     kill_job(EndReason::kLeaseExpired, "nobody renewed the lease: the job was ended");
   const BootTime limit = nanoseconds(plan_.time_limit);
-  if (limit != 0) {
+  if (limit != 0 && !paused_) {  // Its time stands still while it is paused.
     const BootTime grace = std::min(nanoseconds(plan_.checkpoint_grace), limit / 5);
     if (now >= began_ + limit) {
       kill_job(EndReason::kTimeLimit, "the time limit of " + text(plan_.time_limit) + " was reached");
@@ -232,7 +233,7 @@ int Supervisor::wait_milliseconds() const {
     consider(page_->expires_at.load(std::memory_order_acquire));
     consider(kill_at_);
     consider(disk_next_);
-    if (const BootTime limit = nanoseconds(plan_.time_limit); limit != 0) {
+    if (const BootTime limit = nanoseconds(plan_.time_limit); limit != 0 && !paused_) {
       const BootTime grace = std::min(nanoseconds(plan_.checkpoint_grace), limit / 5);
       consider(plan_.checkpoint_signal > 0 && !warned_ ? began_ + limit - grace : began_ + limit);
     }

@@ -104,6 +104,7 @@ class Supervisor {
   wire::EndReason reason_ = wire::EndReason::kNone;
   bool warned_ = false;
   bool paused_ = false;
+  BootTime paused_since_ = 0;
   std::string message_;
   std::vector<Session> sessions_;
   std::vector<std::uint64_t> volume_bytes_;  // As the job found them.

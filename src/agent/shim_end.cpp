@@ -83,6 +83,11 @@ void Supervisor::pause(bool paused) {
   if (paused == paused_ || killed_at_ != 0 || (paused && kill_at_ != 0)) return;
   if (!world_.cgroups->freeze(group_, paused)) signal_all(paused ? SIGSTOP : SIGCONT);
   paused_ = paused;
+  if (paused) {
+    paused_since_ = boot_time();
+  } else {
+    began_ += boot_time() - paused_since_;
+  }
   set_phase(paused                      ? JobPhase::kPaused
             : page_->running_since != 0 ? JobPhase::kRunning
                                         : JobPhase::kPreparing);

@@ -196,7 +196,7 @@ void Supervisor::take_info() {
   while (info_.open()) {
     int passed = -1;
     const ssize_t got = receive_with(info_.get(), piece, sizeof piece, passed);
-    if (passed >= 0) files_.follow(Descriptor(passed));
+    if (passed >= 0) files_.follow(Descriptor(passed), child_);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) break;
     if (got == 0) info_.reset();

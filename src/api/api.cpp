@@ -125,16 +125,16 @@ Result<Page, wire::Problem> page_of(const Call& call) {
 
 namespace {
 
-std::int64_t smallest_vram(const engine::State& state) {
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (const auto& [id, device] : state.devices)
-    if (!device.facts.simulated && device.facts.soft_capable && device.facts.vram.count > 0)
-      least = std::min(least, device.facts.vram.count);
-  return least;
-}
-
 Catalogue catalogue_of(const engine::State& state) {
-  return {state.skus, state.settings, smallest_vram(state)};
+  Catalogue out{.skus = state.skus, .settings = state.settings};
+  for (const auto& [id, device] : state.devices) {
+    const std::int64_t vram = device.facts.vram.count;
+    if (!device.facts.soft_capable || vram <= 0) continue;
+    std::int64_t& largest = device.facts.simulated ? out.largest_simulated_vram : out.largest_vram;
+    largest = std::max(largest, vram);
+    if (!device.facts.simulated) out.smallest_vram = std::min(out.smallest_vram, vram);
+  }
+  return out;
 }
 
 }  // namespace
@@ -146,33 +146,15 @@ Api::Api(server::Loop& loop, ApiOptions options)
       events_(loop),
       catalogue_(std::make_shared<Catalogue>()),
       forecaster_(loop) {
-  for (auto* make : {&party_routes,
-                     &access_routes,
-                     &quota_routes,
-                     &job_routes,
-                     &node_routes,
-                     &booking_routes,
-                     &log_routes,
-                     &exec_routes,
-                     &audit_routes,
-                     &system_routes,
-                     &market_routes,
-                     &market_data_routes,
-                     &market_quote_routes,
-                     &volume_routes,
-                     &workdir_routes,
-                     &telemetry_routes,
-                     &money_routes,
-                     &price_routes,
-                     &ledger_routes,
-                     &tax_routes,
-                     &health_routes,
-                     &receipt_routes,
-                     &service_routes,
-                     &recurring_routes,
-                     &level_routes,
-                     &invoice_routes,
-                     &recurring_listing_routes,
+  for (auto* make : {&party_routes,        &access_routes,  &quota_routes,
+                     &job_routes,          &node_routes,    &booking_routes,
+                     &log_routes,          &exec_routes,    &audit_routes,
+                     &system_routes,       &market_routes,  &market_data_routes,
+                     &market_quote_routes, &volume_routes,  &workdir_routes,
+                     &telemetry_routes,    &money_routes,   &price_routes,
+                     &ledger_routes,       &tax_routes,     &health_routes,
+                     &receipt_routes,      &service_routes, &recurring_routes,
+                     &level_routes,        &invoice_routes, &recurring_listing_routes,
                      &forecast_routes}) {
     for (Route& route : make()) routes_.push_back(std::move(route));
   }
@@ -201,9 +183,11 @@ void Api::follow(const server::Durable& durable) {
         std::holds_alternative<engine::NodeReported>(event))
       keep_catalogue(catalogue_of(*durable.state));
     // Before anybody can ask for a month of theirs.
-    if (const auto* created = std::get_if<engine::PartyCreated>(&event); created && !created->time_zone.empty())
+    if (const auto* created = std::get_if<engine::PartyCreated>(&event);
+        created && !created->time_zone.empty())
       resolve_party_zone(loop_, *durable.state, created->time_zone);
-    if (const auto* changed = std::get_if<engine::PartyChanged>(&event); changed && !changed->time_zone.empty())
+    if (const auto* changed = std::get_if<engine::PartyChanged>(&event);
+        changed && !changed->time_zone.empty())
       resolve_party_zone(loop_, *durable.state, changed->time_zone);
   }
 }

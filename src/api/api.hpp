@@ -52,6 +52,8 @@ struct Catalogue {
   std::map<std::string, wire::Sku> skus{};
   wire::Settings settings{};
   std::int64_t smallest_vram = std::numeric_limits<std::int64_t>::max();  // Of devices that can be shared.
+  std::int64_t largest_vram = 0;                                          // Likewise; zero: there is none.
+  std::int64_t largest_simulated_vram = 0;
 };
 
 class Api {

@@ -109,9 +109,10 @@ void book(Api& api, Call call) {
         .open_ended = times->open_ended};
     if (call.query_value("dry_run") != "true") return api.run(std::move(call), std::move(command), created);
     const engine::BookWindows asked = command;
-    api.rehearse(std::move(call), std::move(command), [asked](const State& then, const auto& decision, Instant) {
-      return json(booking_plan(then, asked, decision));
-    });
+    api.rehearse(
+        std::move(call), std::move(command), [asked](const State& then, const auto& decision, Instant) {
+          return json(booking_plan(then, asked, decision));
+        });
   });
 }
 

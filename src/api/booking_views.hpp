@@ -13,5 +13,4 @@ namespace tranche::api {
 // iCalendar (RFC 5545): one event a window, in UTC.
 [[nodiscard]] std::string calendar_text(const std::vector<wire::BookingView>&);
 
-
 }  // namespace tranche::api

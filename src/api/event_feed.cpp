@@ -47,6 +47,12 @@ struct Needed {
   Action operator()(const engine::HealthSignalled&) const { return Action::kManageCapacity; }
   Action operator()(const engine::JobRequeued&) const { return Action::kViewJob; }
   Action operator()(const engine::JobResized&) const { return Action::kViewJob; }
+  Action operator()(const engine::JobResliced&) const { return Action::kViewJob; }
+  Action operator()(const engine::SliceChangeAsked&) const { return Action::kViewJob; }
+  Action operator()(const engine::SliceChanged&) const { return Action::kViewJob; }
+  Action operator()(const engine::LeaseParkAsked&) const { return Action::kViewJob; }
+  Action operator()(const engine::LeaseReturned&) const { return Action::kViewJob; }
+  Action operator()(const engine::StartForetold&) const { return Action::kViewJob; }
   Action operator()(const engine::JobStopRequested&) const { return Action::kViewJob; }
   Action operator()(const engine::DeviceOrdered&) const { return Action::kManageCapacity; }
   Action operator()(const engine::DevicesLeft&) const { return Action::kManageCapacity; }
@@ -86,6 +92,7 @@ struct Needed {
   Action operator()(const engine::LevelSet&) const { return Action::kViewBilling; }
   Action operator()(const engine::LevelRemoved&) const { return Action::kViewBilling; }
   Action operator()(const engine::LevelJudged&) const { return Action::kViewJob; }
+  Action operator()(const engine::GuaranteeNoted&) const { return Action::kViewBilling; }
   Action operator()(const engine::CapacityCostSet&) const { return Action::kManagePlatform; }
   Action operator()(const engine::ZoneResolved&) const { return Action::kManagePlatform; }
   Action operator()(const engine::TaxRateSet&) const { return Action::kManagePlatform; }

@@ -9,6 +9,7 @@
 #include "api/views.hpp"
 #include "base/wall_clock.hpp"
 #include "engine/admission.hpp"
+#include "engine/feasible.hpp"
 #include "engine/lease_meter.hpp"
 #include "engine/start_window.hpp"
 #include "engine/unit_forecast.hpp"
@@ -38,18 +39,23 @@ void add_units(const State& state, PartyId owner, const engine::SubmitJob& comma
       engine::unit_estimate(state, owner, command.name, group.counted_in(), group.counted_total(), state.now);
 }
 
-void plan(Api& api, Call call, engine::SubmitJob command, const std::string& owner_name) {
+void plan(Api& api, Call call, Submission submission, const std::string& owner_name) {
   api.view(std::move(call),
-           [command = std::move(command), owner_name](
+           [submission = std::move(submission), owner_name](
                const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
              const PartyId owner = owner_name.empty() ? actor.party : engine::find_path(state, owner_name);
              if (auto refusal = engine::check_access(state, actor, engine::Action::kSubmitJob, owner))
                return refuse(*refusal);
-             wire::JobPlan out{.ask = command.ask};
-             const auto admitted = engine::admit(state, owner, command.ask, state.now);
-             out.admitted = admitted.has_value();
+             const engine::SubmitJob& command = submission.command;
+             wire::JobPlan out{.ask = engine::with_whole_nodes(state, command.ask)};
+             out.sizing = submission.sizing;
+             auto impossible = engine::impossibility(state, owner, command.ask);
+             const auto admitted = engine::admit(state, owner, out.ask, state.now);
+             out.admitted = admitted.has_value() && !impossible;
              add_units(state, owner, command, out);
-             if (admitted) {
+             if (impossible) {
+               out.refusal = std::move(impossible);
+             } else if (admitted) {
                out.admission = admitted->admission;
                out.hold = admitted->hold;
                out.ask.time = admitted->time;
@@ -108,9 +114,9 @@ void submit(Api& api, Call call) {
 void submit_checked(Api& api, Call call, wire::JobSpec& spec) {
   auto read = read_submission(api, std::move(spec));
   if (!read) return call.reply.send(problem(read.error(), call.envelope.request_id));
-  engine::SubmitJob command = std::move(*read);
   const std::string owner(call.query_value("owner"));
-  if (call.query_value("dry_run") == "true") return plan(api, std::move(call), std::move(command), owner);
+  if (call.query_value("dry_run") == "true") return plan(api, std::move(call), std::move(*read), owner);
+  engine::SubmitJob command = std::move(read->command);
   const auto created = [](const server::Outcome& outcome) {
     const auto& event = std::get<engine::JobSubmitted>(outcome.events->front());
     const engine::Job job{.id = event.id,

@@ -21,15 +21,26 @@ std::optional<wire::Refusal> look_problem(const State& state, const Actor& actor
   return engine::check_access(state, actor, Action::kManagePlatform, kPlatform);
 }
 
-Result<AccountId, wire::Problem> account_of(const State& state, const std::string& party, const std::string& kind) {
+// Whoever may not write here does not learn by an error which parties there are.
+std::optional<wire::Refusal> write_problem(const State& state, const Call& call) {
+  const auto actor = engine::actor_of(state, call.envelope);
+  if (!actor) return engine::not_found();
+  return engine::check_access(state, *actor, Action::kManagePlatform, kPlatform);
+}
+
+Result<AccountId, wire::Problem> account_of(const State& state,
+                                            const std::string& party,
+                                            const std::string& kind) {
   const auto known = wire::from_name<AccountKind>(kind);
   if (!known)
-    return refuse(wire::Problem{"kind",
-                                "there is no such kind of account",
-                                "credit, receivable, payable, revenue, fees, taxes, escrow, rounding, clearing"});
+    return refuse(
+        wire::Problem{"kind",
+                      "there is no such kind of account",
+                      "credit, receivable, payable, revenue, fees, taxes, escrow, rounding, clearing"});
   const PartyId owner = engine::find_path(state, party);
   if (owner == PartyId{})
-    return refuse(wire::Problem{"party", "there is no party '" + party + "'", "an id or a path; or platform"});
+    return refuse(
+        wire::Problem{"party", "there is no party '" + party + "'", "an id or a path; or platform"});
   return AccountId::make(owner, *known, engine::currency_of(state));
 }
 
@@ -105,6 +116,8 @@ void post_entry(Api& api, Call call) {
   const auto body = parse<wire::PostingBody>(call);
   if (!body) return call.reply.send(problem(body.error(), call.envelope.request_id));
   api.loop().read([&api, call = std::move(call), body = *body](const State& state) mutable {
+    if (auto refusal = write_problem(state, call))
+      return call.reply.send(problem(*refusal, call.envelope.request_id));
     engine::PostEntry entry{.memo = body.memo, .reference = body.reference};
     for (const wire::LegBody& leg : body.legs) {
       const auto account = account_of(state, leg.party, leg.kind);
@@ -150,6 +163,8 @@ void end_hold(Api& api, Call call) {
   if (!body) return call.reply.send(problem(body.error(), call.envelope.request_id));
   const auto id = parse_id("hold_", call.parameters.front());
   api.loop().read([&api, call = std::move(call), body = *body, id](const State& state) mutable {
+    if (auto refusal = write_problem(state, call))
+      return call.reply.send(problem(*refusal, call.envelope.request_id));
     const auto to = account_of(state, body.party, body.kind);
     if (!to) return call.reply.send(problem(to.error(), call.envelope.request_id));
     api.run(std::move(call),
@@ -213,7 +228,14 @@ std::vector<Route> ledger_routes() {
             body<PostingView>(),
             201,
             reverse),
-      route("GET", "/v1/ledger/holds", "list_holds", "Money set aside by people", {}, body<HoldList>(), 200, list_holds),
+      route("GET",
+            "/v1/ledger/holds",
+            "list_holds",
+            "Money set aside by people",
+            {},
+            body<HoldList>(),
+            200,
+            list_holds),
       route("POST",
             "/v1/ledger/holds",
             "place_hold",

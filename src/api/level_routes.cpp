@@ -3,6 +3,7 @@
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "engine/decide.hpp"
+#include "engine/guarantee.hpp"
 #include "wire/api_level.hpp"
 
 namespace tranche::api {
@@ -25,7 +26,11 @@ wire::LevelView view_of(const State& state, const Actor* actor, const engine::Se
                        .missed = level.missed,
                        .credited = level.credited,
                        .delivered_permille = terms.delivered_permille,
-                       .keep_objectives = terms.keep_objectives};
+                       .keep_objectives = terms.keep_objectives,
+                       .guarantee_permille = terms.guarantee_permille};
+  if (terms.guarantee_permille > 0)
+    if (const engine::Delivery all = engine::guarantee_so_far(state, level); all.promised > 0)
+      view.was_guaranteed_permille = all.permille();
   if (level.delivery.promised > 0) view.was_delivered_permille = level.delivery.permille();
   if (terms.start_within > Duration{}) view.start_within = terms.start_within;
   const std::uint64_t judged = level.kept + level.missed;
@@ -52,6 +57,11 @@ wire::LevelView view_of(const State& state, const Actor* actor, const engine::Se
                              .what = "delivery",
                              .booking = booking,
                              .delivered_permille = miss.delivery.permille()});
+    } else if (miss.day != Instant{}) {
+      view.misses.push_back({.at = miss.at,
+                             .what = "guarantee",
+                             .delivered_permille = miss.delivery.permille(),
+                             .day = miss.day});
     } else if (may_see(miss.job)) {
       view.misses.push_back(
           {.job = miss.job, .at = miss.at, .late = miss.late, .what = miss.start ? "start" : "deadline"});
@@ -62,6 +72,12 @@ wire::LevelView view_of(const State& state, const Actor* actor, const engine::Se
       view.at_risk.push_back({.left = risk.left, .service = risk.service});
     } else if (may_see_booking(risk.booking)) {
       view.at_risk.push_back({.left = risk.left, .booking = risk.booking});
+    } else if (risk.missing_milli > 0) {
+      view.at_risk.push_back({.left = risk.left,
+                              .missing_gpu_milli = risk.missing_milli,
+                              .message = risk.out_of_service
+                                             ? "more is guaranteed than is in service"
+                                             : "work within the guarantee waits for capacity"});
     } else if (may_see(risk.job)) {
       view.at_risk.push_back({.job = risk.job, .left = risk.left});
     }
@@ -80,7 +96,8 @@ void set(Api& api, Call call) {
                                        .target_permille = body.target_permille,
                                        .credit_percent = body.credit_percent,
                                        .delivered_permille = body.delivered_permille,
-                                       .keep_objectives = body.keep_objectives}};
+                                       .keep_objectives = body.keep_objectives,
+                                       .guarantee_permille = body.guarantee_permille}};
     api.run(std::move(next), std::move(command), [](const server::Outcome& outcome) {
       const auto& event = std::get<engine::LevelSet>(outcome.events->front());
       return json(view_of(*outcome.state, nullptr, outcome.state->work.levels.at(event.key)));

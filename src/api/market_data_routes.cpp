@@ -39,9 +39,7 @@ class Ticker {
     return closed.book == 0 || top(closed.book, engine::slot_of(at_));
   }
   // What a quote keeps is gone for everybody else, and comes back when it is over.
-  bool operator()(const engine::QuoteKept& kept) const {
-    return top(kept.bid.book, kept.bid.first_slot);
-  }
+  bool operator()(const engine::QuoteKept& kept) const { return top(kept.bid.book, kept.bid.first_slot); }
   bool operator()(const engine::QuoteEnded&) const {
     for (const engine::BookState& book : state_.market.instruments)
       if (!top(book.id, engine::slot_of(at_))) return false;
@@ -130,28 +128,29 @@ void show_candles(Api& api, Call call) {
 }  // namespace
 
 std::vector<Route> market_data_routes() {
-  return {{.method = "GET",
-           .path = "/v1/market/books/{book}/candles",
-           .id = "show_candles",
-           .tag = "market",
-           .summary = "Open, high, low and close of hours or days in which something was traded, oldest first",
-           .gives = body<wire::CandleList>(),
-           .query = {"step"},
-           .handle = show_candles},
-          {.method = "GET",
-           .path = "/v1/market/stream",
-           .id = "follow_market",
-           .tag = "market",
-           .summary = "Trades and best prices as they change (server-sent), resumable by Last-Event-ID",
-           .query = {"from"},
-           .handle = follow_market},
-          {.method = "GET",
-           .path = "/v1/market/earnings",
-           .id = "show_earnings",
-           .tag = "market",
-           .summary = "What sellers earned, and how much of what they sold was delivered",
-           .gives = body<wire::SellerList>(),
-           .handle = show_earnings}};
+  return {
+      {.method = "GET",
+       .path = "/v1/market/books/{book}/candles",
+       .id = "show_candles",
+       .tag = "market",
+       .summary = "Open, high, low and close of hours or days in which something was traded, oldest first",
+       .gives = body<wire::CandleList>(),
+       .query = {"step"},
+       .handle = show_candles},
+      {.method = "GET",
+       .path = "/v1/market/stream",
+       .id = "follow_market",
+       .tag = "market",
+       .summary = "Trades and best prices as they change (server-sent), resumable by Last-Event-ID",
+       .query = {"from"},
+       .handle = follow_market},
+      {.method = "GET",
+       .path = "/v1/market/earnings",
+       .id = "show_earnings",
+       .tag = "market",
+       .summary = "What sellers earned, and how much of what they sold was delivered",
+       .gives = body<wire::SellerList>(),
+       .handle = show_earnings}};
 }
 
 }  // namespace tranche::api

@@ -36,8 +36,8 @@ void keep(Api& api, Call call) {
     api.run(std::move(call), question_of(state, std::move(order)), [](const server::Outcome& outcome) {
       const auto& kept = std::get<engine::QuoteKept>(outcome.events->front());
       const auto found = outcome.state->market.quotes.find(kept.quote.id);
-      return json(quote_view(*outcome.state, found == outcome.state->market.quotes.end() ? kept.quote
-                                                                                          : found->second),
+      return json(quote_view(*outcome.state,
+                             found == outcome.state->market.quotes.end() ? kept.quote : found->second),
                   201);
     });
   });

@@ -118,10 +118,11 @@ Result<engine::ListCapacity, wire::Problem> listing_of(const engine::State& stat
   command.device = engine::device_to_offer(
       state, command, body.node.empty() ? NodeId{} : state.index.nodes_by_name.at(body.node));
   if (command.device == DeviceId{})
-    return refuse(wire::Problem{"model",
-                                "no " + body.instrument.model + " of yours can be offered" +
-                                    (body.node.empty() ? "" : " on " + body.node),
-                                "tranche gpus shows devices; what is simulated or a peer's needs: tranche market certify"});
+    return refuse(wire::Problem{
+        "model",
+        "no " + body.instrument.model + " of yours can be offered" +
+            (body.node.empty() ? "" : " on " + body.node),
+        "tranche gpus shows devices; what is simulated or a peer's needs: tranche market certify"});
   return command;
 }
 
@@ -190,28 +191,28 @@ wire::ContractView contract_view(const engine::State& state, const engine::Contr
   Money paid_out{contract.earned.micros - contract.fee.micros};
   for (const engine::Payout& one : contract.unpaid) paid_out.micros -= one.amount.micros;
   const PartyId other = buyer ? contract.seller : contract.buyer;
-  return {.id = id_text("ctr_", contract.id.value),
-          .role = buyer ? "buyer" : "seller",
-          .party = engine::path_of(state, buyer ? contract.buyer : contract.seller),
-          .book = contract.book,
-          .gpus = gpus_of(state, contract.book),
-          .state = state_name(contract.state),
-          .hourly = hourly(contract.price),
-          .milli = contract.quantity,
-          .from = contract.start,
-          .to = contract.end,
-          .value = contract.value,
-          .earned = contract.earned,
-          .fee = contract.fee,
-          .refunded = contract.refunded,
-          .penalty = contract.penalty,
-          .bond = contract.bond,
-          .seller_delivers = delivered_milli(state, contract.seller),
-          .counterparty =
-              state.market.rules.named ? engine::path_of(state, engine::tenant_of(state, other)) : "",
-          .device = device == DeviceId{} ? "" : text(device),
-          .reclaimed = contract.reclaimed,
-          .paid_out = paid_out};
+  return {
+      .id = id_text("ctr_", contract.id.value),
+      .role = buyer ? "buyer" : "seller",
+      .party = engine::path_of(state, buyer ? contract.buyer : contract.seller),
+      .book = contract.book,
+      .gpus = gpus_of(state, contract.book),
+      .state = state_name(contract.state),
+      .hourly = hourly(contract.price),
+      .milli = contract.quantity,
+      .from = contract.start,
+      .to = contract.end,
+      .value = contract.value,
+      .earned = contract.earned,
+      .fee = contract.fee,
+      .refunded = contract.refunded,
+      .penalty = contract.penalty,
+      .bond = contract.bond,
+      .seller_delivers = delivered_milli(state, contract.seller),
+      .counterparty = state.market.rules.named ? engine::path_of(state, engine::tenant_of(state, other)) : "",
+      .device = device == DeviceId{} ? "" : text(device),
+      .reclaimed = contract.reclaimed,
+      .paid_out = paid_out};
 }
 
 wire::SellerView seller_view(const engine::State& state, PartyId party) {

@@ -31,7 +31,9 @@ wire::AccountView account_view(const State& state, PartyId party) {
   return {.party = engine::path_of(state, party),
           .currency = state.settings.currency,
           .credit = engine::balance(state.ledger, credit),
-          .held = account != nullptr ? account->held : debt != nullptr ? debt->held : Money{},
+          .held = account != nullptr ? account->held
+                  : debt != nullptr  ? debt->held
+                                     : Money{},
           .available = engine::available(state.ledger, credit),
           .overdraft = account == nullptr ? Money{} : account->overdraft,
           .payable = engine::balance(

@@ -12,9 +12,8 @@ void resolve_party_zone(server::Loop& loop, const engine::State& state, const st
   if (!found) return;  // Left the database since: what was known of it still holds.
   const auto known = state.zones.find(zone);
   if (known != state.zones.end() && known->second == found->offsets()) return;
-  loop.submit({.origin = "calendar"},
-              engine::ResolveZone{zone, found->offsets()},
-              [](const server::Outcome&) {});
+  loop.submit(
+      {.origin = "calendar"}, engine::ResolveZone{zone, found->offsets()}, [](const server::Outcome&) {});
 }
 
 void resolve_party_zones(server::Loop& loop) {

@@ -42,12 +42,12 @@ void set(Api& api, Call call) {
   auto read = read_submission(api, spec->job);
   if (!read) return call.reply.send(problem(read.error(), call.envelope.request_id));
   engine::SetRecurring command{.name = spec->name,
-                               .job = {.ask = std::move(read->ask),
-                                       .spec = std::move(read->spec),
-                                       .unit = read->unit,
-                                       .units = read->units,
-                                       .chunk = read->chunk,
-                                       .unit_tries = read->unit_tries},
+                               .job = {.ask = std::move(read->command.ask),
+                                       .spec = std::move(read->command.spec),
+                                       .unit = read->command.unit,
+                                       .units = read->command.units,
+                                       .chunk = read->command.chunk,
+                                       .unit_tries = read->command.unit_tries},
                                .every = spec->every};
   const std::string owner(call.query_value("owner"));
   api.loop().read(

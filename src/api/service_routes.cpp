@@ -74,9 +74,10 @@ void set_checked(Api& api, Call call, wire::ServiceSpec& spec) {
   const bool dry = call.query_value("dry_run") == "true";
   const auto go = [&api, dry, render](Call next, engine::SetService asked, PartyId payer) {
     if (!dry) return api.run(std::move(next), std::move(asked), render);
-    api.rehearse(std::move(next), asked, [asked, payer](const State& state, const auto& decision, Instant at) {
-      return json(service_plan(state, asked, payer, decision, at));
-    });
+    api.rehearse(
+        std::move(next), asked, [asked, payer](const State& state, const auto& decision, Instant at) {
+          return json(service_plan(state, asked, payer, decision, at));
+        });
   };
   const PartyId caller = call.envelope.actor;
   if (owner.empty()) return go(std::move(call), std::move(command), caller);

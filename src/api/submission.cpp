@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/submission.hpp"
 
+#include <limits>
+
 #include "api/recurrence.hpp"
 #include "base/text.hpp"
 #include "base/wall_clock.hpp"
 #include "engine/start_window.hpp"
+#include "server/sized_job.hpp"
 #include "server/workdir_store.hpp"
 #include "wire/resolve_ask.hpp"
 
@@ -93,6 +96,25 @@ std::optional<wire::Problem> take_window(const wire::JobSpec& spec, engine::Subm
   return std::nullopt;
 }
 
+// What a job file may say and nothing here carries out: better said now than not done.
+std::optional<wire::Problem> unhonoured(const wire::JobSpec& spec) {
+  if (!spec.file_mounts.empty())
+    return wire::Problem{"file_mounts",
+                         "files are not fetched from other places",
+                         "upload a directory (workdir) or use a volume: tranche volume create"};
+  if (spec.schedule)
+    return wire::Problem{"schedule",
+                         "a job by the calendar is made by its submitter",
+                         "tranche run --every \"weekdays 22:00\" -f job.yaml"};
+  if (spec.burst == wire::Burst::kOnly)
+    return wire::Problem{"burst", "no provider of bought capacity is set up", "never, or auto"};
+  if (!spec.infra.empty() && spec.infra != "local" && spec.infra != "simulated")
+    return wire::Problem{"infra",
+                         "there is no '" + spec.infra + "' here: capacity is that of connected nodes",
+                         "local, or simulated"};
+  return std::nullopt;
+}
+
 std::optional<wire::Problem> take_after(const wire::JobSpec& spec, engine::SubmitJob& command) {
   for (const std::string& word : spec.after) {
     std::string_view name = word;
@@ -124,8 +146,13 @@ std::optional<wire::Problem> workdir_problem(const Api& api,
   return wire::Problem{"workdir", "nothing was uploaded under this digest", "upload it again"};
 }
 
-Result<engine::SubmitJob, wire::Problem> read_submission(Api& api, wire::JobSpec spec) {
+Result<Submission, wire::Problem> read_submission(Api& api, wire::JobSpec spec) {
   const auto catalogue = api.catalogue();
+  if (const auto wrong = unhonoured(spec)) return refuse(*wrong);
+  const bool simulated = spec.infra == "simulated";
+  const std::int64_t largest = simulated ? catalogue->largest_simulated_vram : catalogue->largest_vram;
+  auto sizing = server::size_job(spec, largest == 0 ? std::numeric_limits<std::int64_t>::max() : largest);
+  if (!sizing) return refuse(sizing.error());
   const auto ask = wire::resolve_ask(spec, catalogue->skus, catalogue->settings, catalogue->smallest_vram);
   if (!ask) return refuse(ask.error());
   const wire::TextMap secrets = spec.secrets;
@@ -134,7 +161,7 @@ Result<engine::SubmitJob, wire::Problem> read_submission(Api& api, wire::JobSpec
   if (const auto wrong = take_units(spec, command)) return refuse(*wrong);
   if (const auto wrong = take_window(spec, command)) return refuse(*wrong);
   if (const auto wrong = take_after(spec, command)) return refuse(*wrong);
-  return command;
+  return Submission{std::move(command), std::move(*sizing)};
 }
 
 }  // namespace tranche::api

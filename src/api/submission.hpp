@@ -6,6 +6,7 @@
 
 #include "api/api.hpp"
 #include "wire/job_spec.hpp"
+#include "wire/sizing.hpp"
 
 namespace tranche::api {
 
@@ -16,7 +17,13 @@ namespace tranche::api {
                                                            PartyId owner,
                                                            const std::string& digest);
 
-// Resolves what it asks for, seals its secrets, and takes out its units and what it waits for.
-[[nodiscard]] Result<engine::SubmitJob, wire::Problem> read_submission(Api&, wire::JobSpec spec);
+struct Submission {
+  engine::SubmitJob command{};
+  std::optional<wire::Sizing> sizing{};  // Where it describes its workload.
+};
+
+// Resolves what it asks for, sizes what it only describes, seals its secrets, and takes out its units and
+// what it waits for.
+[[nodiscard]] Result<Submission, wire::Problem> read_submission(Api&, wire::JobSpec spec);
 
 }  // namespace tranche::api

@@ -69,8 +69,8 @@ void show_report(Api& api, Call call) {
     if (given.empty()) continue;
     const auto at = parse_instant(given.size() == 10 ? given + "T00:00:00Z" : given);
     if (!at)
-      return call.reply.send(problem(
-          wire::Problem{name, "must be a day or a time", "for example 2026-11-01"}, call.envelope.request_id));
+      return call.reply.send(problem(wire::Problem{name, "must be a day or a time", "for example 2026-11-01"},
+                                     call.envelope.request_id));
     *field = *at;
   }
   api.view(std::move(call), [from, to](const State& state, const Actor& actor) -> Shown {

@@ -55,7 +55,10 @@ wire::LeaseView view_of(const engine::State& state, const engine::Lease& lease) 
                        .exit_signal = lease.exit_signal,
                        .message = lease.message,
                        .device_nanoseconds = lease.use.device_nanoseconds,
-                       .vram_byte_seconds = lease.use.vram_byte_seconds};
+                       .vram_byte_seconds = lease.use.vram_byte_seconds,
+                       .paused_for = lease.parked_for};
+  if (lease.live() && lease.parking == engine::Parking::kParked) view.paused_since = lease.parked;
+  if (lease.live() && lease.change) view.becomes_milli = lease.change->milli;
   for (const engine::Slice& slice : lease.slices) {
     const engine::DeviceFacts& facts = state.devices.at(slice.device).facts;
     const engine::Device& device = state.devices.at(slice.device);

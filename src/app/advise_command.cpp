@@ -46,12 +46,12 @@ void run_advise(const AdviseArguments& arguments, const cli::GlobalFlags& flags)
 }  // namespace
 
 void add_advise_command(CLI::App& root, cli::Program& program) {
-  CLI::App& command =
-      cli::add_command(root,
-                       {"advise",
-                        "Which devices are not needed, who holds more than he uses, what sharing saves",
-                        "tranche advise --data ~/.local/share/tranche\n"
-                        "tranche advise --jobs week.csv --fleet 8x8xH100-SXM5-80GB -o json"});
+  CLI::App& command = cli::add_command(
+      root,
+      {"advise",
+       "Which devices are under-used, which sharing or partitions would serve, what that saves",
+       "tranche advise --data ~/.local/share/tranche\n"
+       "tranche advise --jobs week.csv --fleet 8x8xH100-SXM5-80GB -o json"});
   auto arguments = std::make_shared<AdviseArguments>();
   command.add_option("--data", arguments->source.data, "A server's data folder: its own past is looked at")
       ->type_name("FOLDER");
@@ -63,6 +63,10 @@ void add_advise_command(CLI::App& root, cli::Program& program) {
       .add_option(
           "--fleet", arguments->source.fleet, "Nodes x devices x model, instead of the nodes known there")
       ->type_name("FLEET");
+  command
+      .add_option(
+          "--last", arguments->source.last, "Only the jobs of so much time before the end, such as 7d")
+      ->type_name("DURATION");
   command.add_option("--slack", arguments->slack, "Seconds that the P95 wait may grow in a smaller fleet")
       ->check(CLI::NonNegativeNumber);
   command.callback([arguments, &program] { run_advise(*arguments, program.flags); });

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tranche sim …`: the engine's own policies on traces, faster than real time.
 #include <CLI/CLI.hpp>
+#include <fstream>
+#include <stdexcept>
 
 #include "app/commands.hpp"
 #include "app/sim_commands.hpp"
 #include "cli/command.hpp"
 
 namespace tranche::app {
+
+void write_page(const std::string& path, const std::string& html) {
+  std::ofstream page(path);
+  page << html << std::flush;
+  if (!page) throw std::runtime_error(path + ": cannot be written");
+}
 
 void add_sim_commands(CLI::App& root, cli::Program& program) {
   CLI::App& sim = cli::add_group(

@@ -11,6 +11,7 @@
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
+#include "sim/pack_html.hpp"
 #include "sim/pack_report.hpp"
 
 namespace tranche::app {
@@ -20,6 +21,7 @@ struct PackArguments {
   sim::PackTrial trial;
   std::string seeds = "42-51";
   std::string dump;
+  std::string html_path;
 };
 
 // CPU time of this thread: what a decision costs, not what the machine was busy with beside it.
@@ -64,6 +66,7 @@ void run(const PackArguments& arguments, const cli::GlobalFlags& flags) {
   }
   const sim::PackReport report = sim::run_trial(arguments.trial, hooks);
   if (terminal) std::fputs("\r\033[K", stderr);
+  if (!arguments.html_path.empty()) write_page(arguments.html_path, sim::pack_html(report));
   const bool json = !flags.output.empty() && cli::parse_output(flags.output) == cli::Output::kJson;
   std::fputs((json ? sim::report_json(report) : sim::report_text(report)).c_str(), stdout);
 }
@@ -109,6 +112,8 @@ void add_sim_pack(CLI::App& sim, cli::Program& program) {
   consolidate->excludes(churn)->excludes(drift);
   pack.add_option("--replicate", trial.replicate, "Fleet and tasks so many times over")
       ->check(CLI::Range(1, 1000));
+  pack.add_option("--html", arguments->html_path, "Also write a report with charts, one file")
+      ->type_name("FILE");
   pack.add_option("--dump", arguments->dump, "Write every decision to this file (one-pass runs)");
   pack.callback([arguments, &program] {
     const auto seeds = sim::parse_seeds(arguments->seeds);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <unistd.h>
@@ -141,11 +140,8 @@ void run_replay(const ReplayArguments& arguments, const cli::GlobalFlags& flags)
   const sim::ReplayRun run = sim::replay(trace, options);
   const sim::ReplayReport report = sim::summarise(trace, run);
   if (options.progress) std::fputs("\r\033[K", stderr);
-  if (!arguments.html_path.empty()) {
-    std::ofstream page(arguments.html_path);
-    page << sim::replay_html(trace, run, report, *mode) << std::flush;
-    if (!page) throw std::runtime_error(arguments.html_path + ": cannot be written");
-  }
+  if (!arguments.html_path.empty())
+    write_page(arguments.html_path, sim::replay_html(trace, run, report, *mode));
   if (output == cli::Output::kJson) {
     std::puts(sim::replay_json(report, *mode).c_str());
   } else {
@@ -172,7 +168,8 @@ void add_sim_replay(CLI::App& sim, cli::Program& program) {
       ->check(CLI::IsMember({"walls", "pool", "lending"}));
   replay.add_option("--from", arguments->source.from, "First submission taken, in seconds of the trace");
   replay.add_option("--to", arguments->source.to, "Last submission taken");
-  replay.add_option("--html", arguments->html_path, "Also write a report with charts, one file");
+  replay.add_option("--html", arguments->html_path, "Also write a report with charts, one file")
+      ->type_name("FILE");
   replay.add_flag(
       "--forecast", arguments->forecast, "Tell every waiting job its start, and report the errors");
   replay.add_option("--forecast-runs", arguments->forecast_runs, "Runs ahead for one forecast")

@@ -13,7 +13,7 @@
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
-#include "sim/whatif.hpp"
+#include "sim/whatif_html.hpp"
 
 namespace tranche::app {
 namespace {
@@ -24,8 +24,10 @@ struct WhatIfArguments {
   std::string forecast = "off";
   std::uint32_t prepare_percent = 100;
   std::string warm_up{};
+  std::string html_path{};
+  double device_hour = 0;
 };
-using Runs = std::vector<std::pair<sim::WhatIfOptions, sim::WhatIfReport>>;
+using Runs = sim::WhatIfRuns;
 
 std::string rounded(double value, const char* form = "%.1f") {
   char text[32];
@@ -52,13 +54,14 @@ void print_reports(const Runs& runs) {
                     {"P95 s", Align::kRight},
                     {"MAX s", Align::kRight},
                     {"AT PEAK s", Align::kRight},
+                    {"FAIR", Align::kRight},
                     {"DONE AFTER h", Align::kRight},
                     {"FLEET h / WORK h", Align::kRight},
                     {"PREEMPTED", Align::kRight},
                     {"REFUSED", Align::kRight},
                     {"UNFINISHED", Align::kRight}});
   for (const auto& [options, report] : runs) {
-    table.add({options.sharing == sim::Sharing::kDedicated ? "dedicated" : "as asked",
+    table.add({std::string(sim::sharing_name(options.sharing)),
                options.prepare_percent == 0 ? "off" : std::to_string(options.prepare_percent) + " %",
                rounded(report.busy_percent),
                rounded(report.held_percent),
@@ -66,6 +69,7 @@ void print_reports(const Runs& runs) {
                std::to_string(report.waits.p95_seconds),
                std::to_string(report.waits.max_seconds),
                rounded(report.peak.mean_seconds, "%.0f"),
+               rounded(report.fairness_index, "%.2f"),
                rounded(static_cast<double>(report.makespan_seconds) / 3600.0),
                rounded(report.fleet_hours_per_work_hour, "%.2f"),
                std::to_string(report.preemptions),
@@ -84,8 +88,12 @@ void print_reports(const Runs& runs) {
 void run_whatif(const WhatIfArguments& arguments, const cli::GlobalFlags& flags) {
   const cli::Output output = flags.output.empty() ? cli::Output::kTable : cli::parse_output(flags.output);
   std::vector<sim::Sharing> wanted;
-  if (arguments.sharing != "dedicated") wanted.push_back(sim::Sharing::kAsAsked);
-  if (arguments.sharing != "as-asked") wanted.push_back(sim::Sharing::kDedicated);
+  const bool all = arguments.sharing == "all";
+  if (all || arguments.sharing == "both" || arguments.sharing == "as-asked")
+    wanted.push_back(sim::Sharing::kAsAsked);
+  if (all || arguments.sharing == "partitions") wanted.push_back(sim::Sharing::kPartitions);
+  if (all || arguments.sharing == "both" || arguments.sharing == "dedicated")
+    wanted.push_back(sim::Sharing::kDedicated);
   std::vector<std::uint32_t> percents;
   if (arguments.forecast != "on") percents.push_back(0);
   if (arguments.forecast != "off") percents.push_back(arguments.prepare_percent);
@@ -100,11 +108,13 @@ void run_whatif(const WhatIfArguments& arguments, const cli::GlobalFlags& flags)
           .sharing = sharing,
           .prepare_percent = percent,
           .warm_up_seconds = std::chrono::floor<std::chrono::seconds>(*warm_up).count(),
+          .device_hour = arguments.device_hour,
           .progress = progress_line(world.jobs.size())};
       runs.emplace_back(options, sim::what_if(world, options));
       if (options.progress) std::fputs("\r\033[K", stderr);
     }
   }
+  if (!arguments.html_path.empty()) write_page(arguments.html_path, sim::whatif_html(runs));
   if (output != cli::Output::kJson) return print_reports(runs);
   std::puts("[");
   for (std::size_t i = 0; i < runs.size(); ++i)
@@ -124,6 +134,7 @@ void add_sim_whatif(CLI::App& sim, cli::Program& program) {
        "tranche sim whatif --data ~/.local/share/tranche --sharing dedicated\n"
        "tranche sim whatif --fleet 2x8xH100-SXM5-80GB --jobs week.csv --sharing as-asked --forecast both "
        "--warm-up 7d\n"
+       "tranche sim whatif --data DATA --last 7d --share acme=4..8 --html week.html\n"
        "tranche sim whatif --data DATA --fleet 2x4xL40S --share acme=4..8 -o json"});
   auto arguments = std::make_shared<WhatIfArguments>();
   command.add_option("--fleet", arguments->source.fleet, "Nodes x devices x model; repeat for a mixed fleet")
@@ -136,8 +147,22 @@ void add_sim_whatif(CLI::App& sim, cli::Program& program) {
       .add_option(
           "--data", arguments->source.data, "A server's data folder: its own jobs and nodes are the workload")
       ->type_name("FOLDER");
-  command.add_option("--sharing", arguments->sharing, "as-asked, dedicated (whole devices for all) or both")
-      ->check(CLI::IsMember({"as-asked", "dedicated", "both"}));
+  command
+      .add_option(
+          "--sharing",
+          arguments->sharing,
+          "as-asked, dedicated (whole devices for all), partitions (hardware), both of the first, or all")
+      ->check(CLI::IsMember({"as-asked", "dedicated", "partitions", "both", "all"}));
+  command
+      .add_option(
+          "--last", arguments->source.last, "Only the jobs of so much time before the end, such as 7d")
+      ->type_name("DURATION");
+  command
+      .add_option("--device-hour", arguments->device_hour, "What an hour of a device costs, for the report")
+      ->type_name("AMOUNT")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--html", arguments->html_path, "Also write a report with charts, one file")
+      ->type_name("FILE");
   command
       .add_option(
           "--share", arguments->source.shares, "Guaranteed devices of a tenant, and its limit: acme=4..8")

@@ -6,6 +6,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "base/text.hpp"
 #include "engine/engine.hpp"
 #include "engine/record.hpp"
 #include "journal/sqlite_store.hpp"
@@ -31,6 +32,17 @@ std::uint32_t busy_milli(const engine::State& state, const engine::Job& job, Ins
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(nanoseconds / devices / micro, 0, 1000));
 }
 
+// Memory on each of its devices, on average; zero where nothing was metered.
+std::int64_t vram_used(const engine::State& state, const engine::Job& job, Instant ended) {
+  std::int64_t byte_seconds = 0;
+  for (const LeaseId id : job.leases) {
+    const auto lease = state.leases.find(id);
+    if (lease != state.leases.end()) byte_seconds += lease->second.use.vram_byte_seconds;
+  }
+  const std::int64_t ran = std::max<std::int64_t>(seconds(ended) - seconds(job.started), 1);
+  return byte_seconds / ran / std::max<std::int64_t>(job.ask.instances, 1);
+}
+
 class Past {
  public:
   void record(std::uint64_t sequence, std::string_view body) {
@@ -38,6 +50,8 @@ class Past {
     if (!record) throw std::runtime_error("record " + std::to_string(sequence) + ": " + record.error());
     for (const engine::Event& event : record->events) {
       if (const auto* ended = std::get_if<engine::JobEnded>(&event)) end(*ended, record->envelope.at);
+      if (const auto* said = std::get_if<engine::LeaseReported>(&event))
+        if (wire::is_over(said->report.state)) count(said->report.lease, record->envelope.at);
     }
     engine::apply_record(state_, sequence, record->envelope, record->events);
   }
@@ -51,6 +65,9 @@ class Past {
     for (const auto& [kind, nodes] : racks)
       world_.fleet.push_back(
           {.nodes = nodes, .devices = static_cast<std::uint32_t>(kind.first), .model = kind.second});
+    for (const auto& [id, party] : state_.parties)
+      if (id.kind() == PartyKind::kTenant) world_.quotas[party.name] = quota_of(party.quota);
+    add_devices();
     std::stable_sort(world_.jobs.begin(), world_.jobs.end(), [](const auto& a, const auto& b) {
       return a.submit < b.submit;
     });
@@ -66,13 +83,57 @@ class Past {
                        .duration = std::max<std::int64_t>(seconds(at) - seconds(job.started), 1),
                        .tenant = state_.parties.at(engine::tenant_of(state_, job.owner)).name,
                        .ask = job.ask,
-                       .busy_milli = busy_milli(state_, job, at)};
+                       .busy_milli = busy_milli(state_, job, at),
+                       .vram_used = vram_used(state_, job, at)};
     out.ask.simulated = false;  // All nodes of a what-if are of one world.
     world_.jobs.push_back(std::move(out));
   }
 
+  // What a tenant is guaranteed and may hold; money and the number of jobs are of another world.
+  static wire::Quota quota_of(const wire::Quota& all) {
+    wire::Quota quota;
+    quota.gpu_milli = all.gpu_milli;
+    quota.share_soft = all.share_soft;
+    return quota;
+  }
+
+  struct Use {
+    double held = 0;  // Milli-device-seconds.
+    double busy = 0;  // Seconds.
+  };
+
+  void count(LeaseId id, Instant at) {
+    const auto found = state_.leases.find(id);
+    if (found == state_.leases.end() || found->second.started == Instant{}) return;
+    const engine::Lease& lease = found->second;
+    const double seconds = std::chrono::duration<double>(at - lease.started).count();
+    if (first_ == Instant{}) first_ = lease.started;
+    last_ = at;
+    for (const engine::Slice& slice : lease.slices) {
+      Use& use = uses_[slice.device];
+      use.held += slice.milli * seconds;
+      use.busy +=
+          static_cast<double>(lease.use.device_nanoseconds) / 1e9 / static_cast<double>(lease.slices.size());
+    }
+  }
+
+  void add_devices() {
+    const double span = std::max(std::chrono::duration<double>(last_ - first_).count(), 1.0);
+    for (const auto& [id, device] : state_.devices) {
+      const engine::Node& node = state_.nodes.at(device.node);
+      if (node.state == wire::NodeState::kRetired) continue;
+      world_.devices.push_back({.name = text(id),
+                                .node = node.name,
+                                .model = device.facts.model,
+                                .held_percent = uses_[id].held / span / 10.0,
+                                .busy_percent = 100.0 * uses_[id].busy / span});
+    }
+  }
+
   engine::State state_{};
   sim::WhatIfWorld world_{};
+  std::map<DeviceId, Use> uses_{};
+  Instant first_{}, last_{};
 };
 
 }  // namespace
@@ -89,6 +150,16 @@ sim::WhatIfWorld journaled_world(const std::string& data_folder) {
   return std::move(past).world();
 }
 
+static void keep_last(sim::WhatIfWorld& world, const std::string& text) {
+  const auto length = parse_duration(text);
+  if (!length || *length <= Duration{})
+    throw std::invalid_argument("--last takes a duration such as 7d, not '" + text + "'");
+  if (world.jobs.empty()) return;
+  const std::int64_t from =
+      world.jobs.back().submit - std::chrono::floor<std::chrono::seconds>(*length).count();
+  std::erase_if(world.jobs, [&](const sim::WhatIfJob& job) { return job.submit < from; });
+}
+
 sim::WhatIfWorld world_of(const WhatIfSource& source) {
   if (source.jobs.empty() == source.data.empty())
     throw std::invalid_argument("give either --data FOLDER (a server's own past) or --jobs FILE.csv");
@@ -97,6 +168,7 @@ sim::WhatIfWorld world_of(const WhatIfSource& source) {
   if (!source.fleet.empty()) world.fleet.clear();
   for (const std::string& text : source.fleet) world.fleet.push_back(sim::parse_fleet(text));
   for (const std::string& text : source.shares) sim::parse_share(text, world.quotas);
+  if (!source.last.empty()) keep_last(world, source.last);
   if (world.fleet.empty())
     throw std::invalid_argument("no fleet: give --fleet NODESxDEVICESxMODEL, for example 8x8xH100-SXM5-80GB");
   if (world.jobs.empty())

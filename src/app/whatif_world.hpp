@@ -13,6 +13,7 @@ struct WhatIfSource {  // As the command line says it; exactly one of `jobs` and
   std::string data{};
   std::vector<std::string> fleet{};   // Instead of the nodes known there.
   std::vector<std::string> shares{};  // TENANT=GUARANTEED..LIMIT
+  std::string last{};                 // Only what was submitted in so much time before the end: 7d.
 };
 // Throws std::invalid_argument with what is missing or makes no sense.
 [[nodiscard]] sim::WhatIfWorld world_of(const WhatIfSource& source);

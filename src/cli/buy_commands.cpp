@@ -40,7 +40,8 @@ wire::OrderLife life_of(const BuyOptions& options) {
 
 OrderBody body_of(const BuyOptions& options) {
   if (options.shape.empty() || options.length.empty())
-    throw usage_failure("say what to buy, and for how long", "tranche market buy H100:0.5 --for 3h --limit 2.10/h");
+    throw usage_failure("say what to buy, and for how long",
+                        "tranche market buy H100:0.5 --for 3h --limit 2.10/h");
   if (options.now && !options.from.empty()) throw usage_failure("--now and --from contradict each other");
   OrderBody body{.party = options.party};
   read_shape(options.shape, body.instrument, body.milli);
@@ -58,24 +59,25 @@ OrderBody body_of(const BuyOptions& options) {
 }
 
 void print_quote(Session& session, const Answer<wire::QuoteView>& answer) {
-  session.print(answer.body, {.table =
-                                  [&] {
-                                    Table table({{"QUOTE"},
-                                                 {"AVAILABLE", Align::kRight},
-                                                 {"COST", Align::kRight},
-                                                 {"AT MOST", Align::kRight},
-                                                 {"BEST/H", Align::kRight},
-                                                 {"KEPT UNTIL"}});
-                                    const wire::QuoteView& quoted = answer.value;
-                                    table.add({quoted.id.empty() ? "-" : quoted.id,
-                                               gpus_text(quoted.milli_now),
-                                               text(quoted.cost_now),
-                                               text(quoted.most),
-                                               text(quoted.best),
-                                               quoted.expires ? local_time_text(*quoted.expires) : "not kept"});
-                                    return table;
-                                  },
-                              .names = [&] { return answer.value.id + "\n"; }});
+  session.print(answer.body,
+                {.table =
+                     [&] {
+                       Table table({{"QUOTE"},
+                                    {"AVAILABLE", Align::kRight},
+                                    {"COST", Align::kRight},
+                                    {"AT MOST", Align::kRight},
+                                    {"BEST/H", Align::kRight},
+                                    {"KEPT UNTIL"}});
+                       const wire::QuoteView& quoted = answer.value;
+                       table.add({quoted.id.empty() ? "-" : quoted.id,
+                                  gpus_text(quoted.milli_now),
+                                  text(quoted.cost_now),
+                                  text(quoted.most),
+                                  text(quoted.best),
+                                  quoted.expires ? local_time_text(*quoted.expires) : "not kept"});
+                       return table;
+                     },
+                 .names = [&] { return answer.value.id + "\n"; }});
 }
 
 void buy(Session& session, const BuyOptions& options) {
@@ -91,7 +93,8 @@ void buy(Session& session, const BuyOptions& options) {
                        session.ask<wire::QuoteView>(
                            {.method = "POST", .path = "/v1/market/quote", .body = wire::to_json(body)}));
   if (options.limit.empty())
-    throw usage_failure("say the most to pay: --limit 2.10/h", "tranche market quote tells what it costs now");
+    throw usage_failure("say the most to pay: --limit 2.10/h",
+                        "tranche market quote tells what it costs now");
   print_outcome(session,
                 session.ask<OrderOutcome>(
                     {.method = "POST", .path = "/v1/market/orders", .body = wire::to_json(body)}));
@@ -141,13 +144,12 @@ void add_buy(const Command& group, Program& program) {
 
 void add_quote(const Command& group, Program& program) {
   const auto options = std::make_shared<BuyOptions>();
-  const Command& command =
-      add_command(group,
-                  {"quote",
-                   "What a purchase would cost now, and at most",
-                   "tranche market quote H100:0.5 --for 3h\n"
-                   "tranche market quote H100:0.5 --for 3h --keep\n"
-                   "tranche market buy --quote quo_000001"});
+  const Command& command = add_command(group,
+                                       {"quote",
+                                        "What a purchase would cost now, and at most",
+                                        "tranche market quote H100:0.5 --for 3h\n"
+                                        "tranche market quote H100:0.5 --for 3h --keep\n"
+                                        "tranche market buy --quote quo_000001"});
   add_what_to_buy(command, *options);
   command.add_flag("--keep", options->keep, "Set capacity and money aside until it expires: the price holds");
   command.callback([options, &program] {

@@ -33,7 +33,7 @@ void add_global_flags(const Command& root, Program& program) {
       .type_name("FORM");
   root.add_option("--server", flags.server, "Address of the server, instead of the context's")
       .type_name("URL");
-  root.add_option("--context", flags.context, "Context to use, instead of the current one").type_name("NAME");
+  root.add_option("--use", flags.context, "Context to use, instead of the current one").type_name("NAME");
   root.add_option("--subscriber", flags.subscriber, "Party to act for where none is given")
       .type_name("PARTY");
   root.add_option("--idempotency-key", flags.idempotency_key, "Repeats with the same key take effect once")

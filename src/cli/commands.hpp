@@ -31,20 +31,20 @@ void add_role_commands(const Command& root, Program& program);   // role
 void add_token_commands(const Command& root, Program& program);  // token
 void add_quota_commands(const Command& root, Program& program);  // quota
 void add_rules_commands(const Command& root, Program& program);  // rules
-void add_platform_commands(const Command& root, Program& program);       // sku, settings
-void add_market_commands(const Command& root, Program& program);         // market
-void add_money_commands(const Command& root, Program& program);          // account, ledger, price, tax, cost, invoice
-void add_run_command(const Command& root, Program& program);             // run, sbatch
-void add_job_commands(const Command& root, Program& program);            // ps, show, stop, release
-void add_log_commands(const Command& root, Program& program);            // logs, wait
-void add_results_command(const Command& root, Program& program);         // results
-void add_service_commands(const Command& root, Program& program);        // serve, service
-void add_exec_commands(const Command& root, Program& program);           // exec, cp
-void add_level_commands(const Command& root, Program& program);          // level
-void add_forecast_commands(const Command& root, Program& program);       // forecast
-void add_margin_commands(const Command& root, Program& program);         // margin
-void add_recurring_commands(const Command& root, Program& program);      // recurring
-void add_sell_commands(const Command& market, Program& program);         // market sell, market recurring
+void add_platform_commands(const Command& root, Program& program);  // sku, settings
+void add_market_commands(const Command& root, Program& program);    // market
+void add_money_commands(const Command& root, Program& program);  // account, ledger, price, tax, cost, invoice
+void add_run_command(const Command& root, Program& program);     // run, sbatch
+void add_job_commands(const Command& root, Program& program);    // ps, show, stop, release
+void add_log_commands(const Command& root, Program& program);    // logs, wait
+void add_results_command(const Command& root, Program& program);     // results
+void add_service_commands(const Command& root, Program& program);    // serve, service
+void add_exec_commands(const Command& root, Program& program);       // exec, cp
+void add_level_commands(const Command& root, Program& program);      // level
+void add_forecast_commands(const Command& root, Program& program);   // forecast
+void add_margin_commands(const Command& root, Program& program);     // margin
+void add_recurring_commands(const Command& root, Program& program);  // recurring
+void add_sell_commands(const Command& market, Program& program);     // market sell, market recurring
 void add_buy_commands(const Command& market, Program& program);
 void add_market_rules_commands(const Command& market, Program& program);
 void add_market_data_commands(const Command& market, Program& program);  // market watch, market earnings

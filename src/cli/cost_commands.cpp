@@ -61,11 +61,8 @@ Table cost_table(const wire::CostReport& report) {
   const auto sum = [&](const std::string& what, Money amount, const std::string& saves) {
     table.add({what, text(amount), "", "", "", "", saves, ""});
   };
-  sum("total",
-      report.total,
-      report.smaller_slice_saves == Money{} ? "" : text(report.smaller_slice_saves));
-  if (report.forecast != Money{})
-    sum("forecast to " + local_time_text(report.to), report.forecast, "");
+  sum("total", report.total, report.smaller_slice_saves == Money{} ? "" : text(report.smaller_slice_saves));
+  if (report.forecast != Money{}) sum("forecast to " + local_time_text(report.to), report.forecast, "");
   return table;
 }
 
@@ -136,7 +133,8 @@ void show_costs(Session& session, const ReportOptions& options) {
 void add_report_flags(const Command& command, ReportOptions& options) {
   command.add_option("party", options.party, "Id or path; else --subscriber, else all that you may see");
   command
-      .add_option("--by", options.by, "tenant, subscriber, user, job, model, kind, day, unit, tag or tag:NAME")
+      .add_option(
+          "--by", options.by, "tenant, subscriber, user, job, model, kind, day, unit, tag or tag:NAME")
       .type_name("WHAT");
   command.add_option("--from", options.from, "First day; else this month's").type_name("DAY");
   command.add_option("--to", options.to, "The day after the last").type_name("DAY");

@@ -62,11 +62,72 @@ Table units_table(const wire::DemandView& view) {
   return table;
 }
 
+Table accuracy_table(const wire::ForecastAccuracy& view) {
+  Table table({{"JOB"},
+               {"STARTED"},
+               {"TOLD P50", Align::kRight},
+               {"TOLD P90", Align::kRight},
+               {"WAITED", Align::kRight}});
+  for (const wire::ToldStart& one : view.recent)
+    table.add({one.job == JobId{} ? "-" : text(one.job),
+               local_time_text(one.started),
+               text(one.told_p50),
+               text(one.told_p90),
+               text(std::chrono::floor<std::chrono::seconds>(one.waited))});
+  return table;
+}
+
+void add_layouts(const Command& group, Program& program) {
+  const Command& command =
+      add_command(group,
+                  {"layouts",
+                   "Hardware partitions that devices are kept ready for, by the demand expected",
+                   "tranche forecast layouts\ntranche forecast layouts -o json"});
+  command.callback([&program] {
+    Session& session = program.session();
+    const auto answer = session.get<wire::LayoutView>("/v1/forecast/layouts");
+    const wire::LayoutView& view = answer.value;
+    const auto table = [&] {
+      Table rows({{"DEVICE"}, {"NODE"}, {"PROFILE"}, {"SLICE", Align::kRight}, {"PRIORITY", Align::kRight}});
+      for (const wire::PlannedPartitionView& one : view.partitions)
+        rows.add({text(one.device),
+                  one.node,
+                  one.profile,
+                  std::to_string(one.start),
+                  std::to_string(one.priority)});
+      return rows;
+    };
+    session.print(answer.body, {.table = table});
+    if (view.prepare_percent == 0)
+      session.say("nothing is kept ready; to do so: tranche settings set --prepare 100");
+  });
+}
+
+void add_accuracy(const Command& group, Program& program) {
+  const Command& command = add_command(group,
+                                       {"accuracy",
+                                        "How start times that were told to waiting jobs came true",
+                                        "tranche forecast accuracy\ntranche forecast accuracy -o json"});
+  command.callback([&program] {
+    Session& session = program.session();
+    const auto answer = session.get<wire::ForecastAccuracy>("/v1/forecast/accuracy");
+    const wire::ForecastAccuracy& view = answer.value;
+    session.print(answer.body, {.table = [&] { return accuracy_table(view); }});
+    if (!view.error_median) return session.say("nobody who was told a start time has started yet");
+    session.say("median error " + text(std::chrono::floor<std::chrono::seconds>(*view.error_median)) +
+                " over " + std::to_string(view.predictions) + " answers; " +
+                std::to_string(view.started_by_p90_permille.value_or(0) / 10) +
+                " % started by their P90 before it was stretched by past errors");
+  });
+}
+
 }  // namespace
 
 void add_forecast_commands(const Command& root, Program& program) {
   const Command& group =
       add_group(root, {"forecast", "What the hours to come will ask for", "tranche forecast demand"});
+  add_accuracy(group, program);
+  add_layouts(group, program);
   const Command& command =
       add_command(group,
                   {"demand",

@@ -179,6 +179,11 @@ std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
     line("workers",
          std::to_string(detail.ask.nodes) + " of " + std::to_string(detail.ask.nodes_min) + ".." +
              std::to_string(detail.ask.nodes_max));
+  if (detail.ask.range)
+    line("slice",
+         "between " + gpus_text(detail.ask.range->milli_min) + " GPU, " +
+             text(Bytes{detail.ask.range->vram_min}) + " and " + gpus_text(detail.ask.range->milli_max) +
+             " GPU, " + text(Bytes{detail.ask.range->vram_max}));
   line("priority", std::to_string(job.priority));
   line("time limit", detail.ask.time.count() == 0 ? "" : text(detail.ask.time));
   line("window", detail.ask.window ? wire::text(*detail.ask.window) : "");
@@ -220,6 +225,12 @@ std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
     for (const wire::SliceView& slice : lease.slices)
       if (slice.state != wire::DeviceState::kHealthy && !wire::is_over(lease.state))
         line("device", slice.health);
+    if (lease.becomes_milli) line("becomes", gpus_text(*lease.becomes_milli) + " GPU");
+    if (lease.paused_since)
+      line("paused",
+           "for " + age_text(now - *lease.paused_since) + ": others have its place; tranche why " +
+               text(job.id));
+    if (lease.paused_for > Duration{}) line("was paused", "for " + age_text(lease.paused_for) + " before");
     if (lease.device_nanoseconds > 0) line("device time", text(Duration{lease.device_nanoseconds / 1000}));
   }
   return out;

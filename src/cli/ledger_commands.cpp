@@ -18,7 +18,8 @@ Money amount_value(const std::string& option, const std::string& given) {
 }
 
 Table posting_table(const std::vector<PostingView>& postings) {
-  Table table({{"POSTING"}, {"AT"}, {"PARTY"}, {"ACCOUNT"}, {"AMOUNT", Align::kRight}, {"MEMO"}, {"REVERSED BY"}});
+  Table table(
+      {{"POSTING"}, {"AT"}, {"PARTY"}, {"ACCOUNT"}, {"AMOUNT", Align::kRight}, {"MEMO"}, {"REVERSED BY"}});
   for (const PostingView& one : postings)
     for (const wire::LegBody& leg : one.legs)
       table.add({one.id,
@@ -92,9 +93,12 @@ void add_postings(const Command& group, Program& program) {
       {"post",
        "Make an entry whose legs add up to zero",
        "tranche ledger post acme=5 platform:revenue=-5 --memo \"goodwill, ticket 4711\" --reference T-4711"});
-  post.add_option("leg", entry->legs, "PARTY=AMOUNT or PARTY:KIND=AMOUNT; two or more").required().expected(2, 64);
+  post.add_option("leg", entry->legs, "PARTY=AMOUNT or PARTY:KIND=AMOUNT; two or more")
+      .required()
+      .expected(2, 64);
   post.add_option("--memo", entry->memo, "Why").required().type_name("TEXT");
-  post.add_option("--reference", entry->reference, "Of a document; the same one counts once").type_name("TEXT");
+  post.add_option("--reference", entry->reference, "Of a document; the same one counts once")
+      .type_name("TEXT");
   post.callback([entry, &program] {
     wire::PostingBody body{.memo = entry->memo, .reference = entry->reference};
     for (const std::string& leg : entry->legs) body.legs.push_back(leg_of(leg));
@@ -112,10 +116,11 @@ void add_postings(const Command& group, Program& program) {
   reverse.add_option("--memo", wrong->memo, "Why").required().type_name("TEXT");
   reverse.callback([wrong, &program] {
     Session& session = program.session();
-    print(session,
-          session.ask<PostingView>({.method = "POST",
-                                    .path = "/v1/ledger/postings/" + path_segment(wrong->posting) + "/reverse",
-                                    .body = wire::to_json(wire::ReverseBody{wrong->memo})}));
+    print(
+        session,
+        session.ask<PostingView>({.method = "POST",
+                                  .path = "/v1/ledger/postings/" + path_segment(wrong->posting) + "/reverse",
+                                  .body = wire::to_json(wire::ReverseBody{wrong->memo})}));
   });
 }
 
@@ -140,10 +145,11 @@ void add_holds(const Command& group, Program& program) {
     std::string party{}, amount{}, length{}, purpose{}, hold{}, captured{};
   };
   const auto wanted = std::make_shared<Options>();
-  const Command& hold = add_command(group,
-                                    {"hold",
-                                     "Set credit of a party aside",
-                                     "tranche ledger hold acme 100 --for 24h --purpose \"support contract\""});
+  const Command& hold =
+      add_command(group,
+                  {"hold",
+                   "Set credit of a party aside",
+                   "tranche ledger hold acme 100 --for 24h --purpose \"support contract\""});
   hold.add_option("party", wanted->party, "Id or path").required();
   hold.add_option("amount", wanted->amount, "How much").required();
   hold.add_option("--for", wanted->length, "It ends by itself then; else never").type_name("DURATION");
@@ -167,7 +173,8 @@ void add_holds(const Command& group, Program& program) {
                                         "tranche ledger release hold_000001\n"
                                         "tranche ledger release hold_000001 --capture 40"});
   release.add_option("hold", ended->hold, "Its id").required();
-  release.add_option("--capture", ended->captured, "What is paid of it; the rest is free again").type_name("AMOUNT");
+  release.add_option("--capture", ended->captured, "What is paid of it; the rest is free again")
+      .type_name("AMOUNT");
   release.callback([ended, &program] {
     wire::EndHoldBody body;
     if (!ended->captured.empty()) body.captured = amount_value("--capture", ended->captured);

@@ -18,12 +18,12 @@ std::string percent_text(std::uint32_t permille) {
   return std::to_string(permille / 10) + "." + std::to_string(permille % 10) + "%";
 }
 
-std::uint32_t permille_of(std::string given) {
+std::uint32_t permille_of(const std::string& option, std::string given) {
   if (given.ends_with('%')) given.pop_back();
   double percent = 0;
   const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), percent);
   if (error != std::errc{} || end != given.data() + given.size() || percent <= 0 || percent > 100)
-    throw usage_failure("--delivered takes a percentage such as 99% or 99.5%");
+    throw usage_failure(option + " takes a percentage such as 99% or 99.5%");
   return static_cast<std::uint32_t>(percent * 10 + 0.5);
 }
 
@@ -35,10 +35,21 @@ std::string promise_text(const LevelView& level) {
     out +=
         std::string(out.empty() ? "" : ", ") + percent_text(level.delivered_permille) + " of what is booked";
   if (level.keep_objectives) out += std::string(out.empty() ? "" : ", ") + "services keep their objectives";
+  if (level.guarantee_permille > 0)
+    out += std::string(out.empty() ? "" : ", ") + percent_text(level.guarantee_permille) +
+           " of its guarantee, as asked for";
   for (std::size_t i = 0; i < level.kinds.size(); ++i)
     out += (i == 0 ? " (" : ", ") + std::string(wire::name_of(level.kinds[i])) +
            (i + 1 == level.kinds.size() ? ")" : "");
   return out;
+}
+
+std::string delivered_text(const LevelView& level) {
+  std::string out;
+  if (level.was_delivered_permille) out = percent_text(*level.was_delivered_permille);
+  if (level.was_guaranteed_permille)
+    out += (out.empty() ? "" : ", ") + percent_text(*level.was_guaranteed_permille);
+  return out.empty() ? "-" : out;
 }
 
 Table table_of(const std::vector<LevelView>& levels) {
@@ -61,7 +72,7 @@ Table table_of(const std::vector<LevelView>& levels) {
                std::to_string(one.kept),
                std::to_string(one.missed),
                one.attained_permille ? percent_text(*one.attained_permille) : "-",
-               one.was_delivered_permille ? percent_text(*one.was_delivered_permille) : "-",
+               delivered_text(one),
                std::to_string(one.at_risk.size()),
                std::to_string(one.credit_percent) + "%",
                text(one.credited)});
@@ -77,6 +88,11 @@ std::string story_of(const LevelView& level) {
              " of an hour's requests in time\n";
       continue;
     }
+    if (miss.day) {
+      out += "its guarantee was delivered to " + percent_text(miss.delivered_permille.value_or(0)) + " on " +
+             local_time_text(*miss.day).substr(0, 10) + "\n";
+      continue;
+    }
     out += miss.booking ? "a window of " + text(*miss.booking) + " was there to " +
                               percent_text(miss.delivered_permille.value_or(0)) + "\n"
                         : text(miss.job) + " missed its " + miss.what + " by " + text(miss.late) + "\n";
@@ -84,6 +100,11 @@ std::string story_of(const LevelView& level) {
   for (const wire::LevelRiskView& risk : level.at_risk) {
     if (!risk.service.empty()) {
       out += level.name + ": " + risk.service + " is below its target in this hour\n";
+      continue;
+    }
+    if (risk.missing_gpu_milli) {
+      out += level.name + ": " + gpus_text(*risk.missing_gpu_milli) +
+             " GPUs of the guarantee: " + risk.message + "\n";
       continue;
     }
     out += level.name + ": " + (risk.booking ? text(*risk.booking) : text(risk.job)) +
@@ -102,7 +123,7 @@ void add_set(const Command& group, Program& program) {
     std::string start{};
     std::vector<std::string> kinds{};
     double target = 99;
-    std::string delivered{};
+    std::string delivered{}, guarantee{};
   };
   const auto options = std::make_shared<Options>();
   const Command& command =
@@ -112,7 +133,8 @@ void add_set(const Command& group, Program& program) {
                    "tranche level set gold --party acme --start-within 5m --target 99.5 --credit 10\n"
                    "tranche level set film --party acme/studio --deadlines --kind render --credit 25\n"
                    "tranche level set firm --party acme --delivered 99% --credit 100\n"
-                   "tranche level set chat --party acme --objectives --target 99 --credit 10"});
+                   "tranche level set chat --party acme --objectives --target 99 --credit 10\n"
+                   "tranche level set floor --party acme --guarantee 99.5% --credit 50"});
   command.add_option("name", options->level.name, "For people").required();
   command.add_option("--party", options->level.party, "To whom, and everyone below")
       .required()
@@ -123,6 +145,11 @@ void add_set(const Command& group, Program& program) {
   command.add_flag(
       "--objectives", options->level.keep_objectives, "Services answer within their latency objectives");
   command.add_option("--delivered", options->delivered, "Of what is booked, so much is really there")
+      .type_name("PERCENT");
+  command
+      .add_option("--guarantee",
+                  options->guarantee,
+                  "Of its guarantee, as far as it asks for it, so much is delivered each day")
       .type_name("PERCENT");
   command.add_option("--kind", options->kinds, "Only for such workloads; may be repeated")
       .type_name("KIND")
@@ -150,7 +177,10 @@ void add_set(const Command& group, Program& program) {
     }
     if (options->target < 0 || options->target > 100)
       throw usage_failure("--target takes a percentage up to 100");
-    if (!options->delivered.empty()) level.delivered_permille = permille_of(options->delivered);
+    if (!options->delivered.empty())
+      level.delivered_permille = permille_of("--delivered", options->delivered);
+    if (!options->guarantee.empty())
+      level.guarantee_permille = permille_of("--guarantee", options->guarantee);
     level.target_permille = static_cast<std::uint32_t>(options->target * 10 + 0.5);
     Session& session = program.session();
     const auto answer =

@@ -159,7 +159,8 @@ void add_changes(const Command& group, Program& program) {
                   {"cancel",
                    "Cancel what is open of an order, a quote, or the rest of what is sold again and again",
                    "tranche market cancel ord_000001\ntranche market cancel lst_000001"});
-  cancel.add_option("order", *id, "An order (ord_…), a quote (quo_…) or a recurring listing (lst_…)").required();
+  cancel.add_option("order", *id, "An order (ord_…), a quote (quo_…) or a recurring listing (lst_…)")
+      .required();
   cancel.callback([id, &program] {
     Session& session = program.session();
     if (id->starts_with("ctr_"))

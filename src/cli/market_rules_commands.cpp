@@ -28,7 +28,8 @@ std::string rules_text(const MarketRulesBody& rules) {
          line("bond", bps_text(rules.bond_bps) + " of what an offer would bring") +
          line("penalty", bps_text(rules.penalty_bps) + " of what is not delivered") +
          line("collar",
-              rules.collar_percent == 0 ? "none" : std::to_string(rules.collar_percent) + " % of the last price") +
+              rules.collar_percent == 0 ? "none"
+                                        : std::to_string(rules.collar_percent) + " % of the last price") +
          line("dispute", text(rules.dispute) + " until what was earned is paid out") +
          line("horizon", text(rules.horizon) + " ahead is traded") +
          line("quotes",
@@ -72,7 +73,8 @@ struct RuleOptions {
 std::uint32_t bps_value(const std::string& option, const std::string& given) {
   const auto ppm = parse_percent(given);
   if (ppm && *ppm % kPpmOfBps == 0) return static_cast<std::uint32_t>(*ppm / kPpmOfBps);
-  throw usage_failure(option + " takes a percentage with at most two decimals, such as 2%, not '" + given + "'");
+  throw usage_failure(option + " takes a percentage with at most two decimals, such as 2%, not '" + given +
+                      "'");
 }
 
 // Only what was said changes.
@@ -81,7 +83,8 @@ void change(const RuleOptions& options, MarketRulesBody& rules) {
   if (!options.bond.empty()) rules.bond_bps = bps_value("--bond", options.bond);
   if (!options.penalty.empty()) rules.penalty_bps = bps_value("--penalty", options.penalty);
   if (!options.collar.empty()) {
-    const auto ppm = options.collar == "none" ? std::optional<std::int64_t>(0) : parse_percent(options.collar);
+    const auto ppm =
+        options.collar == "none" ? std::optional<std::int64_t>(0) : parse_percent(options.collar);
     if (!ppm || *ppm % 10'000 != 0) throw usage_failure("--collar takes whole percent such as 20%, or none");
     rules.collar_percent = static_cast<std::uint32_t>(*ppm / 10'000);
   }
@@ -113,10 +116,12 @@ void add_rules(const Command& market, Program& program) {
   set.add_option("--penalty", options->penalty, "Of what is not delivered").type_name("PERCENT");
   set.add_option("--collar", options->collar, "How far a price may be from the last one, or none")
       .type_name("PERCENT");
-  set.add_option("--dispute", options->dispute, "What was earned is paid out after this").type_name("DURATION");
+  set.add_option("--dispute", options->dispute, "What was earned is paid out after this")
+      .type_name("DURATION");
   set.add_option("--horizon", options->horizon, "How far ahead is traded").type_name("DURATION");
   set.add_option("--quotes", options->quotes, "How long a quote is kept; 0s: none is").type_name("DURATION");
-  set.add_option("--notice", options->notice, "Before a seller takes back what he sold").type_name("DURATION");
+  set.add_option("--notice", options->notice, "Before a seller takes back what he sold")
+      .type_name("DURATION");
   set.add_option("--names", options->names, "Whether both sides learn who the other is: yes or no")
       .type_name("YES|NO");
   set.callback([options, &program] {

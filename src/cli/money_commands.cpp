@@ -36,7 +36,7 @@ void print(Session& session, const Answer<AccountView>& answer) {
                              text(one.payable),
                              text(one.spent_this_month),
                              text(one.owed),
-                             !one.by_invoice  ? "from credit"
+                             !one.by_invoice ? "from credit"
                              : one.owe_limit ? "by invoice, up to " + text(*one.owe_limit)
                                              : "by invoice",
                              one.currency});
@@ -49,10 +49,11 @@ void add_owe_limit(const Command& group, Program& program) {
     std::string party{}, amount{};
   };
   const auto options = std::make_shared<Options>();
-  const Command& limit = add_command(group,
-                                     {"owe-limit",
-                                      "How much may be owed by invoice; beyond that nothing starts",
-                                      "tranche account owe-limit acme 5000\ntranche account owe-limit acme none"});
+  const Command& limit =
+      add_command(group,
+                  {"owe-limit",
+                   "How much may be owed by invoice; beyond that nothing starts",
+                   "tranche account owe-limit acme 5000\ntranche account owe-limit acme none"});
   limit.add_option("party", options->party, "Id or path").required();
   limit.add_option("amount", options->amount, "How much, or none").required();
   limit.callback([options, &program] {

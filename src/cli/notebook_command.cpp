@@ -149,7 +149,8 @@ void add_notebook_command(const Command& root, Program& program) {
       .type_name("VOLUME")
       .repeatable();
   command.add_option("--env", job.envs, "KEY=VALUE; may be repeated").type_name("VARIABLE").repeatable();
-  command.add_flag("--dry-run", options->dry_run, "Say whether it would be let in and what it costs; start nothing");
+  command.add_flag(
+      "--dry-run", options->dry_run, "Say whether it would be let in and what it costs; start nothing");
   command.add_option("--idle-stop", options->idle, "Stops after so long without a request or an open page")
       .type_name("DURATION")
       .capture_default_str();

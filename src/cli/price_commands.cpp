@@ -64,7 +64,9 @@ Table price_table(const std::vector<PriceListBody>& lists) {
       table.add({list.name,
                  list.valid_from ? local_time_text(*list.valid_from) : "now",
                  rule.name,
-                 rule.storage_gib_hour ? "volumes" : rule.model.empty() ? "any" : rule.model,
+                 rule.storage_gib_hour ? "volumes"
+                 : rule.model.empty()  ? "any"
+                                       : rule.model,
                  conditions_of(rule),
                  rule.storage_gib_hour ? "" : text(rule.gpu_hour),
                  rule.storage_gib_hour ? text(*rule.storage_gib_hour) : "",
@@ -112,8 +114,7 @@ std::pair<std::string, Money> unit_price(const char* flag, const std::string& gi
 }
 
 void add_unit_prices(const Options& options, std::map<std::string, Money>& per_million) {
-  for (const std::string& given : options.per_million)
-    per_million.insert(unit_price("--per-million", given));
+  for (const std::string& given : options.per_million) per_million.insert(unit_price("--per-million", given));
   for (const std::string& given : options.per_unit) {
     const auto [unit, price] = unit_price("--per-unit", given);
     if (price > units(1000)) throw usage_failure("--per-unit takes at most 1000, not '" + given + "'");
@@ -142,8 +143,8 @@ void set_prices(Session& session, const Options& options) {
   if (options.file.empty() == options.gpu_hour.empty())
     throw usage_failure("say what it costs: --gpu-hour 2.40 for one rule, or -f prices.yaml for a list");
   const bool flags = !options.model.empty() || !options.basis.empty() || !options.storage.empty() ||
-                     !options.shared_storage.empty() || options.used_percent > 0 || !options.per_unit.empty() ||
-                     !options.per_million.empty();
+                     !options.shared_storage.empty() || options.used_percent > 0 ||
+                     !options.per_unit.empty() || !options.per_million.empty();
   if (!options.file.empty() && flags)
     throw usage_failure("with -f the file says it all; leave the other flags out");
   PriceListBody list = options.file.empty() ? list_of_flags(options)

@@ -46,7 +46,8 @@ std::string price_text(const wire::JobPrice& price) {
     out += "at most     not bounded: give --time or --spend\n";
   }
   if (price.tax_ppm > 0) {
-    out += "tax         " + price.tax_name + " " + percent_text(price.tax_ppm) + " comes on top, on the invoice";
+    out +=
+        "tax         " + price.tax_name + " " + percent_text(price.tax_ppm) + " comes on top, on the invoice";
     if (price.most_with_tax)
       out += ": at most " + text(*price.most_with_tax) + " " + price.currency + " in all";
     out += "\n";
@@ -76,10 +77,9 @@ void show_price_plan(Session& session, const Answer<wire::PricePlan>& answer) {
     if (!plan.note.empty()) out += "note        " + plan.note + "\n";
     return out;
   };
-  session.print(answer.body,
-                {.table = table,
-                 .text = lines,
-                 .names = [&] { return std::string(plan.admitted ? "admitted\n" : "refused\n"); }});
+  session.print(answer.body, {.table = table, .text = lines, .names = [&] {
+                                return std::string(plan.admitted ? "admitted\n" : "refused\n");
+                              }});
   if (plan.refusal)
     throw failure_of(wire::ProblemDetails{
         .type = "urn:tranche:problem:" + std::string(wire::name_of(plan.refusal->reason)),

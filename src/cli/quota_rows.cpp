@@ -98,14 +98,17 @@ std::vector<QuotaRow> quota_rows(const wire::QuotaView& view) {
   rows.share("jobs", quota.jobs, usage.jobs, plain);
   rows.named("device ", quota.devices, usage.devices, gpus_text);
   rows.named("SKU ", quota.skus, usage.skus, plain);
-  rows.share("GPU-hours" + period, quota.gpu_seconds, usage.gpu_seconds_reserved + usage.gpu_seconds_used, hours_text);
+  rows.share("GPU-hours" + period,
+             quota.gpu_seconds,
+             usage.gpu_seconds_reserved + usage.gpu_seconds_used,
+             hours_text);
   if (quota.spend || usage.spend_reserved != Money{} || usage.spent != Money{}) {
     Share spend{.guaranteed = std::nullopt, .limit = std::nullopt};
     if (quota.spend) spend.limit = quota.spend->micros;
-    rows.share("spend" + period,
-               spend,
-               usage.spend_reserved.micros + usage.spent.micros,
-               [](std::int64_t micros) { return text(Money{micros}); });
+    rows.share(
+        "spend" + period, spend, usage.spend_reserved.micros + usage.spent.micros, [](std::int64_t micros) {
+          return text(Money{micros});
+        });
   }
   for (const auto& [unit, use] : view.units) {
     Share share{.guaranteed = std::nullopt, .limit = use.limit};

@@ -9,9 +9,10 @@
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
 #include "cli/job_table.hpp"
-#include "cli/recurring.hpp"
 #include "cli/price_plan.hpp"
+#include "cli/recurring.hpp"
 #include "cli/run_options.hpp"
+#include "cli/sizing_text.hpp"
 #include "cli/terminal.hpp"
 #include "cli/video_input.hpp"
 #include "cli/workdir_upload.hpp"
@@ -56,6 +57,10 @@ std::string plan_text(const JobPlan& plan) {
     out += "resolved    " + std::to_string(ask.instances) + " x " + gpus_text(ask.milli_each) + " GPU, " +
            text(Bytes{ask.vram_each}) + " each, " + std::string(wire::name_of(ask.isolation)) + "\n";
   }
+  if (plan.sizing) out += "\n" + sizing_text(*plan.sizing) + "\n";
+  if (plan.sizing)
+    for (const std::string& note : plan.sizing->notes) out += note + "\n";
+  if (plan.sizing) out += "\n";
   if (plan.starts) out += "starts      not before " + local_time_text(*plan.starts) + "\n";
   if (ask.time.count() > 0) out += "time limit  " + text(ask.time) + "\n";
   if (plan.hold != Money{}) out += "hold        " + text(plan.hold) + "\n";
@@ -234,8 +239,8 @@ void add_job_options(const Command& command, RunOptions& job) {
   command.add_option("--image", job.image, "Container image").type_name("IMAGE");
   command.add_option("--workdir", job.workdir, "Directory to upload; the job starts in a copy of it")
       .type_name("DIR");
-  command.add_option("--model", job.model, "Class of the model, such as 13b: rules may depend on it")
-      .type_name("MODEL");
+  command.add_option("--infra", job.infra, "local, or simulated: nothing executes on simulated devices")
+      .type_name("WHERE");
   command.add_option("--label", job.labels, "KEY=VALUE; may be repeated").type_name("LABEL").repeatable();
   command.add_option("--env", job.envs, "KEY=VALUE; may be repeated").type_name("VARIABLE").repeatable();
   command.add_option("--frames", job.frames, "1-240: one run of the command for each, {frame} in it")
@@ -267,6 +272,8 @@ void add_job_options(const Command& command, RunOptions& job) {
 
 void add_submit_options(const Command& command, const std::shared_ptr<Options>& options, Program& program) {
   add_job_options(command, options->job);
+  add_model_options(command, options->job.size);
+  add_media_options(command, options->job.size);
   command.add_option("--owner", options->owner, "Submit for this party; else --subscriber, else yourself")
       .type_name("PARTY");
   const Option input = command.add_option(
@@ -325,6 +332,7 @@ void add_run_command(const Command& root, Program& program) {
        "tranche run -f job.yaml\n"
        "tranche run --gpus 10GB --kind inference --time 30m -- ./serve --model 7b\n"
        "tranche run --gpus H100:0.5 --dry-run -- python train.py\n"
+       "tranche run --kind inference --model 13b --precision fp16 --context 4k --users 8 -- ./serve\n"
        "tranche run --gpus H100 --wait=2h -- ./render.sh && echo done\n"
        "tranche run --kind render --frames 1-240 --gpus 10GB -- povray scene.ini +K{frame}\n"
        "tranche run --kind video --input clip.mp4 -- ffmpeg -i {input} -vf hflip {output}\n"

@@ -108,6 +108,18 @@ void apply_units(const RunOptions& options, JobSpec& job) {
   for (const std::string& one : options.after) job.after.push_back(one);
 }
 
+// What it does: the server finds the slice for it where none is asked for.
+void apply_workload(const RunOptions& options, JobSpec& job) {
+  wire::ModelUse model = job.model ? *job.model : wire::ModelUse{};
+  if (apply_model(options.size, model)) {
+    if (model.name.empty() && model.config.empty() && model.parameters == 0)
+      throw usage_failure("flags of a model need the model: --model 13b, or --model-config FILE");
+    job.model = std::move(model);
+  }
+  wire::MediaUse media = job.media ? *job.media : wire::MediaUse{};
+  if (apply_media(options.size, media)) job.media = std::move(media);
+}
+
 // "22:00-06:00"
 void apply_window(const RunOptions& options, JobSpec& job) {
   if (options.cheapest) job.cheapest = true;
@@ -164,7 +176,8 @@ JobRead read_job(const RunOptions& options, const std::optional<std::string>& fi
   if (options.sku) job.sku = *options.sku;
   if (options.image) job.image = *options.image;
   if (options.workdir) job.workdir = *options.workdir;
-  if (options.model) job.model = wire::ModelUse{.name = *options.model};
+  apply_workload(options, job);
+  if (options.infra) job.infra = *options.infra;
   if (options.preemptible) job.preemptible = true;
   apply_units(options, job);
   apply_window(options, job);

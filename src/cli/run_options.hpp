@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/size_options.hpp"
 #include "wire/job_spec.hpp"
 
 namespace tranche::cli {
@@ -12,12 +13,13 @@ namespace tranche::cli {
 struct RunOptions {
   std::string file{};  // "-": stdin.
   std::optional<std::string> gpus{}, name{}, kind{}, time{}, priority{}, isolation{}, sku{}, spend{}, cpus{},
-      memory{}, image{}, workdir{}, model{}, frames{}, chunk{}, retry{}, deadline{}, window{}, window_end{},
+      memory{}, image{}, workdir{}, infra{}, frames{}, chunk{}, retry{}, deadline{}, window{}, window_end{},
       zone{}, workers{};
   std::vector<std::string> labels{}, envs{};  // key=value
   std::vector<std::string> after{};
   bool preemptible = false;
   bool cheapest = false;
+  SizeOptions size{};  // What it does, where it does not say what it needs.
   std::vector<std::string> command{};
 };
 

@@ -12,7 +12,8 @@ namespace {
 using wire::OrderOutcome;
 
 struct SellOptions {
-  std::string what{}, milli{}, length{}, from{}, window{}, price{}, floor{}, min{}, owner{}, node{}, min_share{};
+  std::string what{}, milli{}, length{}, from{}, window{}, price{}, floor{}, min{}, owner{}, node{},
+      min_share{};
   std::vector<std::string> to{}, kinds{};
   InstrumentFlags instrument{};
   std::string every{}, zone{}, until{}, ahead{};
@@ -176,7 +177,8 @@ void add_sell(const Command& group, Program& program) {
   sell.add_option("--share", options->milli, "Of the device").type_name("SHARE");
   sell.add_option("--from", options->from, "When it begins; else now").type_name("TIME");
   sell.add_option("--min", options->min, "The shortest part to sell").type_name("DURATION");
-  sell.add_option("--min-share", options->min_share, "The smallest part to sell, of a device").type_name("SHARE");
+  sell.add_option("--min-share", options->min_share, "The smallest part to sell, of a device")
+      .type_name("SHARE");
   sell.add_option("--to", options->to, "Who may take it: a party, or tenants=…,kinds=…; may be repeated")
       .type_name("WHO")
       .repeatable();

@@ -93,8 +93,7 @@ void ask_price(Session& session, wire::ServiceSpec service, const std::string& o
   const std::string path =
       "/v1/services?dry_run=true" + (owner.empty() ? "" : "&owner=" + path_segment(owner));
   show_price_plan(
-      session,
-      session.ask<wire::PricePlan>({.method = "PUT", .path = path, .body = wire::to_json(service)}));
+      session, session.ask<wire::PricePlan>({.method = "PUT", .path = path, .body = wire::to_json(service)}));
 }
 
 void add_serve(const Command& root, Program& program) {
@@ -114,7 +113,8 @@ void add_serve(const Command& root, Program& program) {
       .required();
   command.add_option("--owner", options->owner, "For this party; else --subscriber, else yourself")
       .type_name("PARTY");
-  command.add_flag("--dry-run", options->dry_run, "Say whether it would be let in and what it costs; set up nothing");
+  command.add_flag(
+      "--dry-run", options->dry_run, "Say whether it would be let in and what it costs; set up nothing");
   command.callback([options, &program] {
     Session& session = program.session();
     auto service = wire::parse_service_file(read_file_or_stdin(options->file));

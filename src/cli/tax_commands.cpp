@@ -79,8 +79,8 @@ void add_rates(const Command& group, Program& program) {
 std::string terms_text(const TaxTermsView& terms) {
   std::string out = "party       " + terms.party + "\n";
   if (terms.from.empty()) return out + "tax         none: no profile is set\n";
-  out += "tax         " + (terms.note.empty() ? terms.name + " " + percent_text(terms.rate_ppm) : terms.note) +
-         "\n";
+  out += "tax         " +
+         (terms.note.empty() ? terms.name + " " + percent_text(terms.rate_ppm) : terms.note) + "\n";
   if (terms.from != terms.party) out += "by          the profile of " + terms.from + "\n";
   for (const TaxProfile& one : terms.profiles) {
     out += "from        " + from_text(one.valid_from) + ": " + one.country +
@@ -134,15 +134,16 @@ TaxProfile profile_of(const ProfileOptions& options) {
 
 void add_profiles(const Command& group, Program& program) {
   const auto options = std::make_shared<ProfileOptions>();
-  const Command& set = add_command(
-      group,
-      {"set",
-       "Set how a party is taxed, and who it is on an invoice",
-       "tranche tax set acme --country ES --number ESB12345678 --name \"Acme SL\" --address \"Calle Mayor 1\" "
-       "--address \"28013 Madrid\"\n"
-       "tranche tax set globex --country DE --treatment reverse-charge --number DE123456789\n"
-       "tranche tax set school --country ES --treatment exempt --number EX-77\n"
-       "tranche tax set platform --country ES --number ESB87654321 --name \"GPU Cloud SL\""});
+  const Command& set =
+      add_command(group,
+                  {"set",
+                   "Set how a party is taxed, and who it is on an invoice",
+                   "tranche tax set acme --country ES --number ESB12345678 --name \"Acme SL\" --address "
+                   "\"Calle Mayor 1\" "
+                   "--address \"28013 Madrid\"\n"
+                   "tranche tax set globex --country DE --treatment reverse-charge --number DE123456789\n"
+                   "tranche tax set school --country ES --treatment exempt --number EX-77\n"
+                   "tranche tax set platform --country ES --number ESB87654321 --name \"GPU Cloud SL\""});
   set.add_option("party", options->party, "Id or path; `platform` is who issues invoices").required();
   set.add_option("--country", options->country, "Two letters of ISO 3166").type_name("COUNTRY");
   set.add_option("--region", options->region, "Of the country, where it has a rate of its own")
@@ -160,10 +161,10 @@ void add_profiles(const Command& group, Program& program) {
   set.add_option("--from", options->from, "When it begins to hold; else now").type_name("TIME");
   set.callback([options, &program] {
     Session& session = program.session();
-    print(session,
-          session.ask<TaxTermsView>({.method = "PUT",
-                                     .path = path_of(options->party),
-                                     .body = wire::to_json(profile_of(*options))}));
+    print(
+        session,
+        session.ask<TaxTermsView>(
+            {.method = "PUT", .path = path_of(options->party), .body = wire::to_json(profile_of(*options))}));
   });
   const auto party = std::make_shared<std::string>();
   const Command& show =
@@ -226,8 +227,7 @@ void add_report(const Command& group, Program& program) {
 }  // namespace
 
 void add_tax_commands(const Command& root, Program& program) {
-  const Command& group =
-      add_group(root, {"tax", "Taxes on invoices", "tranche tax rate ES 21% --name IVA"});
+  const Command& group = add_group(root, {"tax", "Taxes on invoices", "tranche tax rate ES 21% --name IVA"});
   add_rates(group, program);
   add_profiles(group, program);
   add_report(group, program);

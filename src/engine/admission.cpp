@@ -291,11 +291,8 @@ Duration time_in_force(const State& state, PartyId owner, const Ask& ask) {
 }
 
 // Work over quota must be covered by a spend limit at every node that has one, and by one at least.
-Result<Money, Refusal> on_demand_hold(const State& state,
-                                      PartyId owner,
-                                      const Ask& ask,
-                                      const Refusal& over,
-                                      Instant now) {
+Result<Money, Refusal> on_demand_hold(
+    const State& state, PartyId owner, const Ask& ask, const Refusal& over, Instant now) {
   constexpr std::int64_t kMilliHourSeconds = 1000LL * 3600;
   const Int128 milli_seconds = static_cast<Int128>(ask.gpu_milli()) * seconds(ask.time);
   if (ask.time == Duration{} || milli_seconds > std::numeric_limits<std::int64_t>::max()) return refuse(over);

@@ -87,8 +87,9 @@ Event outcome(const State& state, const Envelope& envelope, const Job& job, cons
   if (goes_on(verdict.reason)) return again(Duration{});
   if (is_platform_fault(verdict.reason) && job.faults + 1 < kFaultsMax)
     return again(fault_pause(verdict.reason, job.faults));
-  if (!is_platform_fault(verdict.reason) && job.attempts <= job.ask.retries)
-    return again(backoff(job.ask.retry_backoff, job.attempts - 1));
+  if (verdict.reason == EndReason::kIdleLimit) return ended(JobState::kStopped, verdict.reason);
+  if (is_own_error(verdict.reason) && job.errors < job.ask.retries)
+    return again(backoff(job.ask.retry_backoff, job.errors));
   if (is_platform_fault(verdict.reason) && can_be_held(state, job.id))
     return JobHeld{.id = job.id,
                    .owner = job.owner,
@@ -100,6 +101,10 @@ Event outcome(const State& state, const Envelope& envelope, const Job& job, cons
 }
 
 }  // namespace
+
+bool is_own_error(EndReason reason) {
+  return !is_platform_fault(reason) && !goes_on(reason) && reason != EndReason::kNone;
+}
 
 Duration grace_of(const Job& job) {
   const auto spec = wire::from_json<wire::JobSpec>(job.spec);
@@ -150,6 +155,8 @@ Events lease_over(const State& state,
   // It waits for the fewest that it can go on with, and holds no quota for more.
   if (std::holds_alternative<JobRequeued>(out) && job->ask.surplus() > 0)
     events.push_back(JobResized{job->id, job->owner, job->ask.nodes_min});
+  if (std::holds_alternative<JobRequeued>(out) && !job->ask.is_smallest())
+    events.push_back(JobResliced{job->id, job->owner, job->ask.range->milli_min, job->ask.range->vram_min});
   events.push_back(std::move(out));
   return events;
 }

@@ -20,6 +20,9 @@ inline void append(Events& events, Events more) {
 [[nodiscard]] LeaseRevoked revocation(
     const State&, const Lease&, EndReason reason, std::string message, JobId promised_to);
 
+// Whether an attempt that ended so counts against the retries that the job asked for.
+[[nodiscard]] bool is_own_error(EndReason);
+
 // How long its work is given to save itself before it is ended.
 [[nodiscard]] Duration grace_of(const Job&);
 

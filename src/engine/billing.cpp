@@ -124,7 +124,7 @@ wire::InvoiceView invoice(const State& state, PartyId party, Instant month) {
   const InvoiceKey key{party, month};
   const auto found = state.invoices.find(key);
   const CalendarSpan period = invoice_period(state, party, month);
-  wire::InvoiceView bill = found != state.invoices.end()          ? found->second.document
+  wire::InvoiceView bill = found != state.invoices.end()     ? found->second.document
                            : payer_of(state, party) == party ? invoices_of(state, {{party, period}}).at(party)
                                                              : statement_of(state, party, period);
   add_notes(state, key, bill);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a lease to money: what runs is charged, exactly, and stops when nothing covers it.
+#include "engine/billing.hpp"
+
 #include <doctest/doctest.h>
 
 #include "base/random.hpp"
-#include "engine/billing.hpp"
 #include "engine/cost.hpp"
 #include "engine/lease_meter.hpp"
 #include "engine/market_world.hpp"

@@ -121,7 +121,7 @@ std::vector<PassingUse> running_on(const State& state, const Device& device, Ins
   for (const LeaseId id : state.index.capacity->leases_on(device.node)) {
     const Lease& lease = state.leases.at(id);
     // What runs in a window is part of that window's claim.
-    if (!lease.live() || lease.revoked || lease.booking != ClaimId{}) continue;
+    if (!lease.live() || !lease.holds_slices() || lease.revoked || lease.booking != ClaimId{}) continue;
     const Job* job = state.job(lease.job);
     if (job == nullptr || job->ask.preemptible) continue;
     const Instant end = job->ask.time == Duration{} ? endless_until : expected_end(state, lease);
@@ -168,9 +168,7 @@ class Barrier {
   using Claims = std::vector<CalendarClaim>;
   // Time that has come and that nobody bought goes back to its owner's own jobs.
   const Claims& without_own(DeviceId id, const Claims& offers) {
-    const auto own = [&](const CalendarClaim& offer) {
-      return is_own_unsold(state_, job_, id, offer, now_);
-    };
+    const auto own = [&](const CalendarClaim& offer) { return is_own_unsold(state_, job_, id, offer, now_); };
     if (std::none_of(offers.begin(), offers.end(), own)) return offers;
     others_.clear();
     std::remove_copy_if(offers.begin(), offers.end(), std::back_inserter(others_), own);

@@ -39,10 +39,16 @@ policy::Seconds seconds(Instant at) {
   return std::chrono::floor<std::chrono::seconds>(at).time_since_epoch().count();
 }
 
-bool is_meant(const std::string& device_model, const std::string& asked) {
+bool is_meant(const std::string& device_model, const std::string& asked, wire::MemoryMatch memory) {
   const wire::GpuModel* device = wire::find_gpu_model(device_model);
   if (device == nullptr) return wire::equal_ignoring_case(device_model, asked);
-  return wire::is_meant_by(*device, asked, wire::MemoryMatch::kSame);
+  return wire::is_meant_by(*device, asked, memory);
+}
+
+// Catalogues say 80 GB of what a device reports as a little less or more: up to a twelfth is the same memory.
+bool has_memory(std::int64_t vram, const DeviceWish& wish) {
+  const std::int64_t slack = vram / 12;
+  return vram + slack >= wish.memory_min && (wish.memory_max == 0 || vram - slack <= wish.memory_max);
 }
 
 }  // namespace
@@ -70,7 +76,10 @@ std::unique_ptr<Capacity> Capacity::rebuilt(const State& state) {
   for (const auto& [id, lease] : state.leases) {
     const Job* job = state.job(lease.job);
     if (!lease.live()) capacity->charge(lease);
+    if (!lease.live()) capacity->note_crash(lease);
     if (lease.holds_slices() && job != nullptr) capacity->take(lease, job->ask);
+    if (lease.live() && lease.parking == Parking::kParked && job != nullptr)
+      capacity->stay_on_host(lease, job->ask);
   }
   for (const auto& [id, node] : state.nodes) capacity->refresh_node(state, node);
   for (const auto& [id, booking] : state.bookings) capacity->refresh_holds(state, booking);
@@ -79,9 +88,40 @@ std::unique_ptr<Capacity> Capacity::rebuilt(const State& state) {
   return capacity;
 }
 
-std::int32_t Capacity::model_bit(const std::string& model) {
+bool is_wanted(const Ask& ask, const DeviceKind& device) {
+  const DeviceWish* wish = ask.wish ? &*ask.wish : nullptr;
+  const bool own_memory = wish != nullptr && (wish->memory_min > 0 || wish->memory_max > 0);
+  if (wish != nullptr && wish->vendor != wire::GpuVendor::kAny && wish->vendor != device.vendor) return false;
+  if (own_memory && !has_memory(device.vram, *wish)) return false;
+  const auto match = own_memory ? wire::MemoryMatch::kAny : wire::MemoryMatch::kSame;
+  const auto is_called = [&](const std::string& name) {
+    return name.empty() || is_meant(device.model, name, match);
+  };
+  if (wish == nullptr || wish->models.empty()) return is_called(ask.model);
+  return std::any_of(wish->models.begin(), wish->models.end(), is_called);
+}
+
+std::int32_t Capacity::model_bit(const DeviceFacts& facts) {
   const auto next = std::min<std::int32_t>(static_cast<std::int32_t>(models_.size()), kModelsMax - 1);
-  return models_.emplace(model, next).first->second;
+  return models_.emplace(DeviceKind{facts.model, facts.vram.count, facts.vendor}, next).first->second;
+}
+
+policy::ModelSet Capacity::models_for(const Ask& ask) const {
+  policy::ModelSet models = 0;
+  for (const auto& [model, bit] : models_)
+    if (is_wanted(ask, model)) models |= policy::ModelSet{1} << static_cast<unsigned>(bit);
+  return models;
+}
+
+const std::set<DeviceKind>& Capacity::device_kinds(const State& state) {
+  if (!device_kinds_.empty()) return device_kinds_;
+  for (const auto& [id, device] : state.devices) {
+    const Node& node = state.nodes.at(device.node);
+    if (node.state == NodeState::kRetired) continue;
+    device_kinds_.insert(
+        {device.facts.model, device.facts.vram.count, device.facts.vendor, node.site, node.simulated});
+  }
+  return device_kinds_;
 }
 
 std::uint32_t Capacity::geometry_of(const DeviceFacts& facts) {
@@ -123,7 +163,7 @@ void Capacity::add_group(const Node& node, const std::vector<const Device*>& dev
     const DeviceFacts& facts = devices.front()->facts;
     spec.cpu_milli = spec.cpu_milli * count / share_of;
     spec.memory_mib = spec.memory_mib * count / share_of;
-    spec.model = model_bit(facts.model);
+    spec.model = model_bit(facts);
     spec.vram_mib = static_cast<std::int32_t>(facts.vram.count / kMib);
     spec.geometry = geometry_of(facts);
     spec.pool = pool_of(facts.soft_capable, node.simulated);
@@ -136,6 +176,8 @@ void Capacity::add_group(const Node& node, const std::vector<const Device*>& dev
   }
   groups_by_node_[node.id].push_back(group.index);
   groups_.push_back(std::move(group));
+  room_when_empty_.clear();
+  device_kinds_.clear();
   waiting_kinds_.node_freed(groups_.back().index);
 }
 
@@ -165,7 +207,7 @@ void Capacity::add_node(const State& state, const Node& node) {
   const auto waiting = where_waiting_;
   for (const auto& [id, key] : waiting) {
     const Job* job = state.job(id);
-    if (job == nullptr || job->ask.model.empty()) continue;
+    if (job == nullptr || (job->ask.model.empty() && !job->ask.wish)) continue;
     dequeue(state, *job);
     enqueue(state, *job);
   }
@@ -177,6 +219,8 @@ void Capacity::refresh_node(const State& state, const Node& node) {
     if (takes_work(node)) waiting_kinds_.node_freed(index);
   }
   for (const DeviceId id : node.devices) refresh_device(state, state.devices.at(id));
+  room_when_empty_.clear();
+  device_kinds_.clear();
   changed();
 }
 
@@ -191,7 +235,8 @@ void Capacity::refresh_device(const State& state, const Device& device) {
   restricted_.erase(device.id);
   if (takes_work(device.state) && (probation || device.record.dedicated_only))
     restricted_[device.id] = {probation, device.record.dedicated_only};
-  if (device.state != DeviceState::kScrubbing) promising_.erase(device.record.left_by);
+  if (device.state != DeviceState::kScrubbing && promising_.contains(device.record.left_by))
+    keep_promise(state.leases.at(device.record.left_by));
   scrubbing_.erase(device.id);
   if (device.state == DeviceState::kScrubbing) scrubbing_.insert(device.id);
   kept_.erase(device.id);
@@ -269,25 +314,59 @@ std::optional<policy::Shape> Capacity::shape_of(const Ask& ask, std::uint32_t gr
     shape.trust_group = group;
   }
   shape.filter = filter_of(ask, shape.shares());
-  if (ask.model.empty()) return shape;
-  for (const auto& [model, bit] : models_)
-    if (is_meant(model, ask.model)) shape.models |= policy::ModelSet{1} << static_cast<unsigned>(bit);
+  if (ask.model.empty() && !ask.wish) return shape;
+  shape.models = models_for(ask);
   if (shape.models == 0) return std::nullopt;
   return shape;
+}
+
+std::optional<Place> Capacity::choose(const policy::Shape& shape, const Ask& ask) {
+  if (!ask.wish || !ask.wish->in_order) return choose(shape);
+  Ask one = ask;
+  for (const std::string& model : ask.wish->models) {
+    one.wish->models = {model};
+    policy::Shape narrow = shape;
+    narrow.models = models_for(one);
+    if (narrow.models == 0) continue;
+    if (auto place = choose(narrow)) return place;
+  }
+  return std::nullopt;
+}
+
+std::uint32_t Capacity::room_when_empty(const State& state,
+                                        const policy::Shape& shape,
+                                        std::uint32_t enough) {
+  const policy::KindIndex kind = placer_.kind(shape);
+  if (const auto known = room_when_empty_.find(kind);
+      known != room_when_empty_.end() && known->second >= enough)
+    return known->second;
+  std::uint32_t members = 0;
+  for (const auto& [id, node] : state.nodes) {
+    if (node.state == NodeState::kRetired) continue;
+    for (const policy::NodeIndex index : groups_of(id)) {
+      members += fleet().members_of_empty(fleet().spec(index), shape);
+      if (members >= enough) return room_when_empty_[kind] = members;
+    }
+  }
+  return members;
 }
 
 std::optional<Place> Capacity::choose(const policy::Shape& shape) {
   const auto placement = placer_.would_place(placer_.kind(shape));
   if (!placement) return std::nullopt;
-  const Group& group = groups_[placement->node];
-  Place place{.node = group.node, .placement = *placement};
-  const policy::NodeSpec& spec = fleet().spec(placement->node);
+  return place_at(shape, *placement);
+}
+
+Place Capacity::place_at(const policy::Shape& shape, const policy::Placement& placement) const {
+  const Group& group = groups_[placement.node];
+  Place place{.node = group.node, .placement = placement};
+  const policy::NodeSpec& spec = fleet().spec(placement.node);
   for (std::size_t i = 0; i < group.devices.size(); ++i) {
-    if (((static_cast<unsigned>(placement->devices) >> i) & 1U) == 0) continue;
+    if (((static_cast<unsigned>(placement.devices) >> i) & 1U) == 0) continue;
     Slice slice{.device = group.devices[i],
                 .milli = static_cast<std::uint16_t>(shape.milli),
                 .vram = std::int64_t{shape.shares() ? shape.vram_mib : spec.vram_mib} * kMib,
-                .start = static_cast<std::uint8_t>(placement->slot(static_cast<int>(i)))};
+                .start = static_cast<std::uint8_t>(placement.slot(static_cast<int>(i)))};
     if (shape.profile != 0) {
       const policy::PartitionProfile* profile = fleet().geometry(spec).find(shape.profile);
       slice.milli = static_cast<std::uint16_t>(profile->milli);
@@ -327,18 +406,26 @@ policy::Placement Capacity::placement_of(const Lease& lease) const {
 }
 
 policy::Shape Capacity::shape_of(const Lease& lease, const Ask& ask) const {
-  if (const auto shape = shape_of(ask, lease.trust_group)) return *shape;
-  TRANCHE_CHECK(!"a lease has a shape while its devices are known");
-  return {};
+  auto shape = shape_of(ask, lease.trust_group);
+  TRANCHE_CHECK(shape && "a lease has a shape while its devices are known");
+  if (!shape->shares() || lease.slices.empty()) return *shape;
+  // As it is, or as it becomes where that is more.
+  const Slice& slice = lease.slices.front();
+  const std::int64_t vram = std::max(slice.vram, lease.change ? lease.change->vram : 0);
+  shape->milli = std::max<std::int32_t>(slice.milli, lease.change ? lease.change->milli : 0);
+  shape->vram_mib = static_cast<std::int32_t>(vram / kMib);
+  return *shape;
 }
 
 void Capacity::take(const Lease& lease, const Ask& ask) {
   const policy::Placement placement = placement_of(lease);
+  moved_ = true;
   leases_[lease.node].insert(lease.id);
   if (lease.promised_to != JobId{}) promise(lease.id);
   if (lease.live()) {
     if (ask.preemptible) preemptible_.insert(lease.id);
     if (ask.is_elastic() && lease.rank == 0) elastic_.insert(lease.id);
+    if (ask.range) resizable_.insert(lease.id);
     running_milli_[lease.tenant] += lease.gpu_milli();
     shares_.change_rate(share_leaf(lease.tenant), lease.gpu_milli(), seconds(lease.granted));
     const auto by_units =
@@ -350,7 +437,8 @@ void Capacity::take(const Lease& lease, const Ask& ask) {
 
 void Capacity::release(const Lease& lease, const Ask& ask) {
   leases_[lease.node].erase(lease.id);
-  if (!lease.left) promising_.erase(lease.id);  // Else it is kept when its devices are wiped.
+  if (!lease.left) keep_promise(lease);  // Else it is kept when its devices are wiped.
+  if (parked_.erase(lease.id) != 0) return leave_host(lease, ask);
   const policy::Placement placement = placement_of(lease);
   const policy::KindIndex kind = placer_.kind(shape_of(lease, ask));
   placer_.release(kind, placement, policy::Learning::kCount);
@@ -361,9 +449,12 @@ void Capacity::release(const Lease& lease, const Ask& ask) {
 void Capacity::ended(const Lease& lease, Instant at) {
   preemptible_.erase(lease.id);
   elastic_.erase(lease.id);
+  resizable_.erase(lease.id);
+  note_crash(lease);
+  changed();
+  if (lease.parking == Parking::kParked) return;  // It was counted out when it went.
   running_milli_[lease.tenant] -= lease.gpu_milli();
   shares_.change_rate(share_leaf(lease.tenant), -lease.gpu_milli(), seconds(at));
-  changed();
 }
 
 void Capacity::charge(const Lease& lease) {

@@ -29,6 +29,7 @@ void Capacity::enqueue(const State& state, const Job& job) {
 void Capacity::dequeue(const State&, const Job& job) {
   const auto where = where_waiting_.find(job.id);
   if (where == where_waiting_.end()) return;
+  moved_ = true;
   const auto queue = waiting_.find(where->second);
   queue->second.erase(job.id);
   if (queue->second.empty()) waiting_.erase(queue);
@@ -44,7 +45,8 @@ void Capacity::wake(Instant at, JobId job) {
 }
 
 bool Capacity::due(Instant now) const {
-  if ((waiting_.empty() && elastic_.empty()) || groups_.empty()) return false;
+  if (waiting_.empty() && elastic_.empty() && resizable_.empty() && parked_.empty()) return false;
+  if (groups_.empty()) return false;
   const auto next = delayed_.upper_bound(last_pass_);
   return dirty_ || look_again_ <= now || (next != delayed_.end() && next->first <= now);
 }
@@ -57,6 +59,9 @@ Instant Capacity::next_delayed(Instant now) const {
 
 void Capacity::passed(Instant now) {
   dirty_ = false;
+  moved_ = true;
+  freed_for_.clear();
+  moved_to_.clear();
   last_pass_ = now;
   look_again_ = Instant::max();
 }

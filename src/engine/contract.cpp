@@ -111,8 +111,8 @@ void append_delivery(const State& state, Instant at, Events& events) {
 }
 
 void note_due(Market& market, Contract& contract) {
-  contract.look_at = is_over(contract.state) ? Instant::max()
-                                             : std::min(contract.end, contract.settled + kSettleEvery);
+  contract.look_at =
+      is_over(contract.state) ? Instant::max() : std::min(contract.end, contract.settled + kSettleEvery);
   if (!contract.unpaid.empty()) contract.look_at = std::min(contract.look_at, contract.unpaid.front().due);
   if (contract.look_at != Instant::max()) market.contracts_due[contract.look_at].push_back(contract.id);
 }

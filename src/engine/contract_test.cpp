@@ -85,7 +85,8 @@ TEST_CASE("contract: days long, it is settled every hour once, and paid out a di
   CHECK(fees > Money{});
 }
 
-TEST_CASE("contract: taken back with notice, it ends earlier; the rest and a penalty go to the buyer at once") {
+TEST_CASE(
+    "contract: taken back with notice, it ends earlier; the rest and a penalty go to the buyer at once") {
   Sold world(40);  // Ten hours.
   const Money value = world.contract()->value;
   world.pass(hours(2) + 5min, 5min);
@@ -237,12 +238,15 @@ TEST_CASE("contract: hours and days of a book have their open, high, low and clo
   CHECK(copy->market.instruments[0].days.size() == 2);
 }
 
-TEST_CASE("market book: a bid that names no region goes where it gets most for least, and no further than allowed") {
+TEST_CASE(
+    "market book: a bid that names no region goes where it gets most for least, and no further than "
+    "allowed") {
   MarketWorld world;
   const std::int64_t slot = world.now_slot() + 1;
   const auto offer = [&](std::size_t owner, const std::string& region, std::int64_t price) {
     const DeviceId id{world.next_device++};
-    REQUIRE(world.run(CertifyCapacity{{id, {1}, world.tenants[owner], "H100-SXM5-80GB", region, true}}, world.root));
+    REQUIRE(world.run(CertifyCapacity{{id, {1}, world.tenants[owner], "H100-SXM5-80GB", region, true}},
+                      world.root));
     REQUIRE(world.list(owner, id, price, slot, 4));
   };
   offer(0, "us", 500);

@@ -43,11 +43,11 @@ std::optional<Refusal> note_problem(const CreditInvoice& command) {
 
 std::optional<Refusal> bill_problem(const wire::InvoiceView& bill, const CreditInvoice& command) {
   if (!bill.statement_of.empty())
-    return Refusal{.reason = Reason::kConflict,
-                   .rule = "payer",
-                   .message = bill.party + " is not billed itself; it stands on the invoice of " +
-                              bill.statement_of,
-                   .fix = "credit that one; tranche invoice list " + bill.statement_of + " shows it"};
+    return Refusal{
+        .reason = Reason::kConflict,
+        .rule = "payer",
+        .message = bill.party + " is not billed itself; it stands on the invoice of " + bill.statement_of,
+        .fix = "credit that one; tranche invoice list " + bill.statement_of + " shows it"};
   if (!bill.final)
     return Refusal{.reason = Reason::kConflict,
                    .rule = "issued",
@@ -131,8 +131,7 @@ std::optional<Refusal> total_problem(const State& state,
     if (auto r = above("tax", "what is under " + tax.name + " on " + bill.id, tax.base, before, amount))
       return r;
   }
-  return above(
-      "total", "the total of " + bill.id, bill.net, credited_of(state, bill, {}).amount, amount);
+  return above("total", "the total of " + bill.id, bill.net, credited_of(state, bill, {}).amount, amount);
 }
 
 }  // namespace
@@ -149,21 +148,20 @@ Decision decide(const State& state,
   if (auto r = bill_problem(bill, command)) return refuse(*r);
   const std::uint32_t row = tax_row_of(bill, command.line);
   if (auto r = total_problem(state, bill, row, command.amount)) return refuse(*r);
-  CreditNote note{.key = {command.party,
-                          command.month,
-                          static_cast<std::uint32_t>(bill.credit_notes.size() + 1)},
-                  .invoice = bill.id,
-                  .from = bill.from,
-                  .to = bill.to,
-                  .amount = command.amount,
-                  .line = command.line,
-                  .description = command.line == 0 ? "" : bill.lines[command.line - 1].description,
-                  .reason = command.reason,
-                  .posting = {state.ledger.next_posting},
-                  .at = envelope.at,
-                  .by = actor.party,
-                  .tax = tax_back(state, bill, row, command.amount),
-                  .tax_row = row};
+  CreditNote note{
+      .key = {command.party, command.month, static_cast<std::uint32_t>(bill.credit_notes.size() + 1)},
+      .invoice = bill.id,
+      .from = bill.from,
+      .to = bill.to,
+      .amount = command.amount,
+      .line = command.line,
+      .description = command.line == 0 ? "" : bill.lines[command.line - 1].description,
+      .reason = command.reason,
+      .posting = {state.ledger.next_posting},
+      .at = envelope.at,
+      .by = actor.party,
+      .tax = tax_back(state, bill, row, command.amount),
+      .tax_row = row};
   return Events{entry_of(state, note), InvoiceCredited{command.party, std::move(note)}};
 }
 

@@ -39,9 +39,10 @@ struct CreditNote {
   std::uint32_t tax_row = 0;  // Of the invoice, from 1; zero: there is no tax on it.
   [[nodiscard]] std::string id() const { return invoice + "-C" + std::to_string(key.number); }
 };
-BOOST_DESCRIBE_STRUCT(CreditNote,
-                      (),
-                      (key, invoice, from, to, amount, line, description, reason, posting, at, by, tax, tax_row))
+BOOST_DESCRIBE_STRUCT(
+    CreditNote,
+    (),
+    (key, invoice, from, to, amount, line, description, reason, posting, at, by, tax, tax_row))
 
 struct CreditInvoice {
   PartyId party{};

@@ -113,12 +113,12 @@ TEST_CASE("credit note: it is never more than the invoice, or its line, less wha
   REQUIRE(world.credit_back(units(5)));
   CHECK(world.credit_back({10'000}).error().fix == "nothing is left to be credited");
   Decision silent = world.run(
-      CreditInvoice{.party = world.tenants[0], .month = world.from, .amount = units(1)},
-      world.root);
+      CreditInvoice{.party = world.tenants[0], .month = world.from, .amount = units(1)}, world.root);
   CHECK(silent.error().rule == "reason");
 }
 
-TEST_CASE("credit note: a unit that its tenant pays for has a statement, and what is credited is the invoice") {
+TEST_CASE(
+    "credit note: a unit that its tenant pays for has a statement, and what is credited is the invoice") {
   Billed world;
   world.month_ends();
   const wire::InvoiceView statement = invoice(world.state, world.unit, world.from);

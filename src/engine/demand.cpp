@@ -37,6 +37,11 @@ void Demand::ended(const Lease& lease, const Job& job) {
   History& history = classes_[{job.ask.priority, lease.tenant, job.ask.kind}];
   history.forecast.observe(
       seconds_of(from), seconds_of(from + (lease.ended - lease.granted)), lease.gpu_milli());
+  if (!job.ask.profile.empty())
+    profiles_[{job.ask.priority, job.ask.profile}].observe(
+        seconds_of(from),
+        seconds_of(from + (lease.ended - lease.granted)),
+        1000 * static_cast<std::int64_t>(lease.slices.size()));
   ++history.runs;
   history.seconds += std::chrono::floor<seconds>(lease.ended - lease.granted).count();
 }
@@ -44,6 +49,11 @@ void Demand::ended(const Lease& lease, const Job& job) {
 std::int64_t Demand::expected(const DemandClass& wanted, Instant hour) const {
   const auto found = classes_.find(wanted);
   return found == classes_.end() ? 0 : found->second.forecast.expect(seconds_of(hour)).value_or(0);
+}
+
+std::int64_t Demand::expected(const ProfileClass& wanted, Instant hour) const {
+  const auto found = profiles_.find(wanted);
+  return found == profiles_.end() ? 0 : found->second.expect(seconds_of(hour)).value_or(0);
 }
 
 std::int64_t Demand::expected_above(std::uint8_t priority, Instant hour) const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/ids.hpp"
@@ -26,6 +27,12 @@ struct DemandClass {
   auto operator<=>(const DemandClass&) const = default;
 };
 
+struct ProfileClass {  // Hardware partitions, by who wants them how urgently.
+  std::uint8_t priority = 0;
+  std::string profile{};
+  auto operator<=>(const ProfileClass&) const = default;
+};
+
 class Demand {
  public:
   static std::unique_ptr<Demand> rebuilt(const State&);
@@ -34,6 +41,9 @@ class Demand {
   // Milli-devices that work above this priority is expected to want in the hour that starts then, on average.
   [[nodiscard]] std::int64_t expected_above(std::uint8_t priority, Instant hour) const;
   [[nodiscard]] std::int64_t expected(const DemandClass&, Instant hour) const;
+  // Partitions of such a kind expected to be in use at once in the hour, in thousandths of one.
+  [[nodiscard]] std::int64_t expected(const ProfileClass&, Instant hour) const;
+  [[nodiscard]] const std::map<ProfileClass, policy::DemandForecast>& profiles() const { return profiles_; }
   // How long such work has run on average; zero: none has ended yet.
   [[nodiscard]] Duration usual_run(const DemandClass&) const;
 
@@ -46,6 +56,7 @@ class Demand {
 
  private:
   std::map<DemandClass, History> classes_;
+  std::map<ProfileClass, policy::DemandForecast> profiles_;
 };
 
 [[nodiscard]] Instant hour_start(Instant at);

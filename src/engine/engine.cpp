@@ -25,7 +25,7 @@ concept NeedsNoActor =
     std::same_as<T, OpenMeter> || std::same_as<T, RecordUsage> || std::same_as<T, CloseMeter> ||
     std::same_as<T, KeepVolumeReceipt> || std::same_as<T, NoteProgress> || std::same_as<T, AddReplica> ||
     std::same_as<T, RetireReplica> || std::same_as<T, CountRequests> || std::same_as<T, PlanRecurring> ||
-    std::same_as<T, ResolveZone>;
+    std::same_as<T, ResolveZone> || std::same_as<T, NoteForecast>;
 
 PartyId party_of(const Command& command) {
   return std::visit(

@@ -9,6 +9,7 @@
 #include "engine/booking.hpp"
 #include "engine/capacity_cost.hpp"
 #include "engine/credit_note.hpp"
+#include "engine/foretold.hpp"
 #include "engine/health.hpp"
 #include "engine/invoice.hpp"
 #include "engine/job.hpp"
@@ -111,12 +112,14 @@ namespace tranche::engine {
   X(RemoveRecurring, "recurring.remove") \
   X(PlanRecurring, "recurring.plan") \
   X(SetLevel, "level.set") \
-  X(RemoveLevel, "level.remove")
+  X(RemoveLevel, "level.remove") \
+  X(NoteForecast, "forecast.note")
 
 // Each event beside its number. Numbers are written to disk: never change or reuse one. On disk an event is its
 // number, then its described fields; fields are only ever appended, with a default.
 // 1 to 39 tenancy, jobs and nodes; 40 to 59 bookings and health; 60 to 89 money and market; 90 to 92 volumes; 93 to 96
-// and 105 to 109 workloads; 100 to 104 storage and held jobs; 120 to 139 money and market again.
+// and 105 to 109 workloads; 100 to 104 storage and held jobs; 120 to 139 money and market again; 140 to 149 slices that
+// change, forecasts.
 #define TRANCHE_EVENTS(X) \
   X(Founded, 1) \
   X(PartyCreated, 2) \
@@ -219,7 +222,14 @@ namespace tranche::engine {
   X(InvoiceIssued, 123) \
   X(QuoteKept, 124) \
   X(QuoteEnded, 125) \
-  X(ContractReclaimed, 126)
+  X(ContractReclaimed, 126) \
+  X(SliceChangeAsked, 140) \
+  X(SliceChanged, 141) \
+  X(JobResliced, 142) \
+  X(LeaseParkAsked, 143) \
+  X(LeaseReturned, 144) \
+  X(StartForetold, 145) \
+  X(GuaranteeNoted, 146)
 // clang-format on
 
 // A variant of so many alternatives is slow to compile wherever it is copied or destroyed, and almost every

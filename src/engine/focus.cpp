@@ -16,18 +16,47 @@ namespace tranche::engine {
 namespace {
 
 // Columns of 1.2 first, then those that 1.3 adds for costs that are shared out and for who provides what.
-constexpr std::array<std::string_view, 41> kHeader{
-    "BilledCost",           "BillingAccountId",      "BillingAccountName",  "BillingCurrency",
-    "BillingPeriodEnd",     "BillingPeriodStart",    "ChargeCategory",      "ChargeClass",
-    "ChargeDescription",    "ChargeFrequency",       "ChargePeriodEnd",     "ChargePeriodStart",
-    "ConsumedQuantity",     "ConsumedUnit",          "ContractedCost",      "EffectiveCost",
-    "InvoiceId",            "InvoiceIssuerName",     "ListCost",            "PricingCategory",
-    "PricingQuantity",      "PricingUnit",           "ProviderName",        "PublisherName",
-    "ResourceId",           "ResourceType",          "ServiceCategory",     "ServiceName",
-    "ServiceSubcategory",   "SkuId",                 "SubAccountId",        "SubAccountName",
-    "Tags",                 "AllocatedMethodDetails", "AllocatedMethodId",  "AllocatedResourceId",
-    "AllocatedResourceName", "AllocatedTags",        "ContractApplied",     "HostProviderName",
-    "ServiceProviderName"};
+constexpr std::array<std::string_view, 41> kHeader{"BilledCost",
+                                                   "BillingAccountId",
+                                                   "BillingAccountName",
+                                                   "BillingCurrency",
+                                                   "BillingPeriodEnd",
+                                                   "BillingPeriodStart",
+                                                   "ChargeCategory",
+                                                   "ChargeClass",
+                                                   "ChargeDescription",
+                                                   "ChargeFrequency",
+                                                   "ChargePeriodEnd",
+                                                   "ChargePeriodStart",
+                                                   "ConsumedQuantity",
+                                                   "ConsumedUnit",
+                                                   "ContractedCost",
+                                                   "EffectiveCost",
+                                                   "InvoiceId",
+                                                   "InvoiceIssuerName",
+                                                   "ListCost",
+                                                   "PricingCategory",
+                                                   "PricingQuantity",
+                                                   "PricingUnit",
+                                                   "ProviderName",
+                                                   "PublisherName",
+                                                   "ResourceId",
+                                                   "ResourceType",
+                                                   "ServiceCategory",
+                                                   "ServiceName",
+                                                   "ServiceSubcategory",
+                                                   "SkuId",
+                                                   "SubAccountId",
+                                                   "SubAccountName",
+                                                   "Tags",
+                                                   "AllocatedMethodDetails",
+                                                   "AllocatedMethodId",
+                                                   "AllocatedResourceId",
+                                                   "AllocatedResourceName",
+                                                   "AllocatedTags",
+                                                   "ContractApplied",
+                                                   "HostProviderName",
+                                                   "ServiceProviderName"};
 
 constexpr std::string_view kSeller = "Seller on the exchange";  // Counterparties are not named.
 
@@ -174,7 +203,9 @@ class Table {
     begin(bill,
           key.party,
           amount,
-          credit ? "Credit" : exchange ? "Purchase" : "Usage",
+          credit     ? "Credit"
+          : exchange ? "Purchase"
+                     : "Usage",
           credit     ? "Credits and refunds"
           : exchange ? "Capacity bought on the exchange"
           : fee      ? "Fee on what was sold on the exchange"

@@ -14,7 +14,10 @@ namespace tranche::engine {
 [[nodiscard]] std::string focus_csv(const State&, PartyId party, Instant from, Instant to);
 
 // What is to be paid on each invoice and credit note whose rows are all in that table.
-[[nodiscard]] std::map<std::string, Money> focus_payable(const State&, PartyId party, Instant from, Instant to);
+[[nodiscard]] std::map<std::string, Money> focus_payable(const State&,
+                                                         PartyId party,
+                                                         Instant from,
+                                                         Instant to);
 
 // What is wrong with a FOCUS 1.2 table, a sentence each; nothing: it conforms. At most a hundred. Rows of
 // every invoice that is named in `payable` must add up to it.

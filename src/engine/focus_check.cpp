@@ -179,8 +179,7 @@ bool is_flat_json(std::string_view given) {
   const auto document = wire::parse_json_document(given, {});
   if (!document || document->root().kind != wire::NodeKind::kObject) return false;
   std::set<std::string_view> keys;
-  for (std::uint32_t at = document->root().first_child; at != wire::Node::kNone;
-       at = document->at(at).next) {
+  for (std::uint32_t at = document->root().first_child; at != wire::Node::kNone; at = document->at(at).next) {
     const wire::Node& node = document->at(at);
     const bool nested = node.kind == wire::NodeKind::kObject || node.kind == wire::NodeKind::kArray;
     if (nested || !keys.insert(node.key).second) return false;
@@ -327,16 +326,18 @@ std::optional<Money> money_at(const Row& row, std::string_view name) {
 void check_row(const Row& row, const std::string& where, std::vector<std::string>& problems) {
   const auto together = [&](std::string_view a, std::string_view b) {
     if (row.at(a).has_value() != row.at(b).has_value())
-      problems.push_back(where + std::string(a) + " and " + std::string(b) + " are null together or not at all");
+      problems.push_back(where + std::string(a) + " and " + std::string(b) +
+                         " are null together or not at all");
   };
   together("PricingQuantity", "PricingUnit");
   together("ConsumedQuantity", "ConsumedUnit");
   together("CapacityReservationId", "CapacityReservationStatus");
   const auto subcategory = row.at("ServiceSubcategory");
-  const std::string both = std::string(row.at("ServiceCategory").value_or("")) + " / " +
-                           std::string(subcategory.value_or(""));
+  const std::string both =
+      std::string(row.at("ServiceCategory").value_or("")) + " / " + std::string(subcategory.value_or(""));
   if (subcategory && !is_allowed(kSubcategories, both))
-    problems.push_back(where + "ServiceSubcategory '" + std::string(*subcategory) + "' is not of its category");
+    problems.push_back(where + "ServiceSubcategory '" + std::string(*subcategory) +
+                       "' is not of its category");
   if (row.is("ChargeCategory", "Tax")) {
     for (const std::string_view name : {"SkuId", "PricingCategory", "PricingQuantity", "ConsumedQuantity"})
       if (row.at(name)) problems.push_back(where + std::string(name) + " must be null on a row of a tax");

@@ -220,8 +220,7 @@ wire::TaxReport tax_report(const State& state, Instant from, Instant to) {
     report.to_pay.micros += row.tax.micros - row.tax_credited.micros;
     report.items.push_back(std::move(row));
   }
-  report.account =
-      balance(state.ledger, AccountId::make(kPlatform, AccountKind::kTaxes, currency_of(state)));
+  report.account = balance(state.ledger, AccountId::make(kPlatform, AccountKind::kTaxes, currency_of(state)));
   return report;
 }
 

@@ -17,7 +17,8 @@ using std::chrono::hours;
 using std::chrono::sys_days;
 
 Instant utc(int year, unsigned month, unsigned day, Duration clock = {}) {
-  return Instant{sys_days{std::chrono::year{year} / std::chrono::month{month} / std::chrono::day{day}}} + clock;
+  return Instant{sys_days{std::chrono::year{year} / std::chrono::month{month} / std::chrono::day{day}}} +
+         clock;
 }
 
 // Clocks of Madrid around the end of summer time in 2025: 26 October, 03:00 becomes 02:00.
@@ -40,9 +41,9 @@ struct Clocks : MarketWorld {
                       .has_value());
   }
   void live_in(std::size_t who, const std::string& zone, const std::vector<wire::ZoneOffset>& offsets) {
-    TRANCHE_CHECK(run(ChangeParty{.id = tenants[who], .name = state.party(tenants[who])->name, .time_zone = zone},
-                      root)
-                      .has_value());
+    TRANCHE_CHECK(
+        run(ChangeParty{.id = tenants[who], .name = state.party(tenants[who])->name, .time_zone = zone}, root)
+            .has_value());
     TRANCHE_CHECK(run(ResolveZone{zone, offsets}).has_value());
   }
   // An hour of a device until then, whole, for each of them.
@@ -80,7 +81,8 @@ TEST_CASE("calendar: months, weeks and days begin at midnight of the zone, over 
         CalendarSpan{utc(2025, 10, 25, 22h), utc(2025, 10, 26, 23h)});  // 25 hours.
   CHECK(span_around(kMadrid, Period::kWeek, utc(2025, 10, 26, 12h)) ==
         CalendarSpan{utc(2025, 10, 19, 22h), utc(2025, 10, 26, 23h)});
-  CHECK(span_around({}, Period::kMonth, utc(2025, 2, 28, 23h)) == CalendarSpan{utc(2025, 2, 1), utc(2025, 3, 1)});
+  CHECK(span_around({}, Period::kMonth, utc(2025, 2, 28, 23h)) ==
+        CalendarSpan{utc(2025, 2, 1), utc(2025, 3, 1)});
   // A zone whose clocks skip midnight: the day begins when they show the next time.
   const std::vector<wire::ZoneOffset> skips{{Instant{}, 0}, {utc(2025, 10, 5), 3600}};
   CHECK(span_around(skips, Period::kDay, utc(2025, 10, 5, 3h)).from == utc(2025, 10, 5));
@@ -194,11 +196,8 @@ TEST_CASE("invoice: whoever has an account of its own is billed from then on, by
   CHECK(own.total == units(2));
   CHECK(own.statement_of.empty());
   CHECK(own.due == Money{});
-  const auto all = cost_report(world.state,
-                               world.tenants[1],
-                               wire::CostBy::kSubscriber,
-                               utc(2025, 10, 1),
-                               utc(2025, 11, 1));
+  const auto all = cost_report(
+      world.state, world.tenants[1], wire::CostBy::kSubscriber, utc(2025, 10, 1), utc(2025, 11, 1));
   CHECK(all.total == units(3));
 }
 

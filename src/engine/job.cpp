@@ -6,6 +6,7 @@
 #include "engine/admission.hpp"
 #include "engine/attempt.hpp"
 #include "engine/decide.hpp"
+#include "engine/feasible.hpp"
 #include "engine/gang_network.hpp"
 #include "engine/start_window.hpp"
 #include "engine/submit.hpp"
@@ -132,7 +133,11 @@ Decision submission(
   if (auto refusal = volume_problem(state, owner, wish)) return refuse(*refusal);
   if (auto refusal = gang_network_problem(state, job.ask)) return refuse(*refusal);
   if (auto refusal = units_problem(job)) return refuse(*refusal);
-  return submission_events(state, envelope, owner, job);
+  if (auto refusal = impossibility(state, owner, job.ask)) return refuse(*refusal);
+  if (!job.ask.whole_node) return submission_events(state, envelope, owner, job);
+  SubmitJob whole = job;
+  whole.ask = with_whole_nodes(state, job.ask);
+  return submission_events(state, envelope, owner, whole);
 }
 
 Decision submission_events(const State& state,
@@ -279,6 +284,7 @@ void apply(State& state, const Envelope& envelope, const JobEnded& event) {
   job.message = event.message;
   job.version = state.sequence;
   state.index.capacity->dequeue(state, job);
+  drop_foretold(state, job.id);
   note_job_ended(state, job, envelope.at);
 }
 

@@ -48,6 +48,7 @@ struct Job {
   std::string message{};
   Money charged{};  // For all attempts, less what was credited.
   Money credited{};
+  std::uint32_t errors = 0;  // Attempts that ended through errors of its own.
 };
 BOOST_DESCRIBE_STRUCT(Job,
                       (),
@@ -73,7 +74,8 @@ BOOST_DESCRIBE_STRUCT(Job,
                        exit_signal,
                        message,
                        charged,
-                       credited))
+                       credited,
+                       errors))
 
 struct SubmitJob {
   PartyId owner{};  // Zero: the actor.
@@ -139,5 +141,13 @@ struct JobResized {  // An elastic job has, or waits for, another number of memb
   std::uint32_t nodes = 1;
 };
 BOOST_DESCRIBE_STRUCT(JobResized, (), (id, owner, nodes))
+
+struct JobResliced {  // A job whose slice has a range holds, or waits for, a slice of another size.
+  JobId id{};
+  PartyId owner{};
+  std::uint32_t milli = 0;
+  std::int64_t vram = 0;
+};
+BOOST_DESCRIBE_STRUCT(JobResliced, (), (id, owner, milli, vram))
 
 }  // namespace tranche::engine

@@ -26,15 +26,13 @@ std::vector<MeterPlan> possible_plans(
                        .ahead = state.settings.hold_ahead};
   std::set<std::pair<std::string, std::string>> seen;
   std::vector<MeterPlan> plans;
-  for (const auto& [id, device] : state.devices) {
-    const Node& node = state.nodes.at(device.node);
-    if (node.simulated != ask.simulated || node.state == NodeState::kRetired) continue;
-    if (!ask.model.empty() && !is_model(device.facts.model, ask.model)) continue;
-    if (!seen.emplace(device.facts.model, node.site).second) continue;
+  for (const DeviceKind& device : state.index.capacity->device_kinds(state)) {
+    if (device.simulated != ask.simulated || !is_wanted(ask, device)) continue;
+    if (!seen.emplace(device.model, device.site).second) continue;
     plans.push_back(base);
-    plans.back().model = device.facts.model;
-    plans.back().region = node.site;
-    const std::int64_t memory = std::max<std::int64_t>(device.facts.vram.count, 1);
+    plans.back().model = device.model;
+    plans.back().region = device.site;
+    const std::int64_t memory = std::max<std::int64_t>(device.vram, 1);
     const std::int64_t share = (std::min(ask.vram_each, memory) * 1000 + memory - 1) / memory;
     plans.back().memory_milli = std::int64_t{ask.instances} * (whole ? 1000 : share);
   }
@@ -118,6 +116,22 @@ std::vector<Instant> StartPrices::changes(Instant from, Instant to, std::size_t 
   return {changes.begin(), changes.end()};
 }
 
+std::optional<Refusal> price_problem(const State& state,
+                                     const MeterPlan& plan,
+                                     Money most_per_hour,
+                                     Instant at) {
+  if (most_per_hour == Money{}) return std::nullopt;
+  const auto price = price_in_force(state, price_query(state, plan), at);
+  if (!price || price->rule.gpu_hour <= most_per_hour) return std::nullopt;
+  return Refusal{.reason = Reason::kBudget,
+                 .rule = "price_per_hour",
+                 .message = "an hour of a " + plan.model + " costs " + text(price->rule.gpu_hour) +
+                            " now, and the job pays " + text(most_per_hour) + " at most",
+                 .fix = "raise its limit, name a cheaper device, or take cheaper hours: --cheapest",
+                 .limit = most_per_hour.micros,
+                 .asked = price->rule.gpu_hour.micros};
+}
+
 std::optional<Refusal> funding_problem(const State& state,
                                        PartyId owner,
                                        JobId job,
@@ -139,6 +153,7 @@ std::optional<Refusal> funding_problem(const State& state,
     auto problem = pledges.problem(account, owner, job, tree);
     if (!problem && is_bounded(state.ledger, account) && needed > available(state.ledger, account))
       problem = not_covered(state, account, needed);
+    if (!problem) problem = price_problem(state, plan, ask.price_per_hour, at);
     if (!problem) return std::nullopt;
     if (!first) first = std::move(problem);
   }

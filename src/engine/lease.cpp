@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
+#include "base/text.hpp"
 #include "engine/admission.hpp"
 #include "engine/attempt.hpp"
 #include "engine/decide.hpp"
 #include "engine/device_life.hpp"
 #include "engine/lease_meter.hpp"
+#include "engine/slice_change.hpp"
 #include "engine/spend.hpp"
 
 namespace tranche::engine {
@@ -41,6 +44,26 @@ JobState job_state(LeaseState state) {
       return JobState::kStopping;
     default:
       return JobState::kStarting;
+  }
+}
+
+// Jobs that said how long they may do nothing on their devices, and did nothing for that long.
+void append_idle_stops(const State& state, const std::vector<wire::MeterRecord>& records, Events& events) {
+  std::set<LeaseId> seen;
+  for (const wire::MeterRecord& record : records) {
+    const Lease& lease = state.leases.at(record.lease);
+    const Job* job = state.job(lease.job);
+    if (job == nullptr || job->ask.idle == Duration{} || lease.revoked || !lease.live()) continue;
+    const bool busy = std::any_of(records.begin(), records.end(), [&](const wire::MeterRecord& other) {
+      return other.lease == lease.id && other.device_nanoseconds > 0;
+    });
+    const Instant since = std::max({lease.started, lease.use.busy_until, lease.parked});
+    if (busy || record.to - since < job->ask.idle || !seen.insert(lease.id).second) continue;
+    events.push_back(revocation(state,
+                                lease,
+                                EndReason::kIdleLimit,
+                                "it did not use its devices for " + text(job->ask.idle),
+                                JobId{}));
   }
 }
 
@@ -116,6 +139,7 @@ void apply(State& state, const Envelope& envelope, const LeaseGranted& event) {
   }
   capacity.take(lease, job.ask);
   place_volumes(state, job, event.node);
+  if (event.rank == 0) note_foretold_start(state, event.job, envelope.at);
   state.next_lease = std::max(state.next_lease, event.id.value + 1);
   const auto at = state.leases.emplace_hint(state.leases.end(), event.id, std::move(lease));
   if (at->second.booking != ClaimId{}) capacity.refresh_holds(state, at->second);
@@ -128,6 +152,7 @@ void apply(State& state, const Envelope&, const LeaseRevoked& event) {
   lease.revoke_reason = event.reason;
   lease.promised_to = event.promised_to;
   lease.fault = event.fault;
+  lease.goes_to = event.goes_to;
   if (event.promised_to != JobId{}) state.index.capacity->promise(event.id);
   if (const auto job = state.jobs.find(lease.job); job != state.jobs.end() && !is_over(job->second.state)) {
     job->second.state = JobState::kStopping;
@@ -144,7 +169,9 @@ Decision decide(const State& state, const Envelope& envelope, const ReportLease&
     return refuse(stale_epoch(command.report));
   if (wire::is_over(command.report.state))
     return lease_over(state, envelope, *lease, command.report, command.sequence);
-  return Events{LeaseReported{node->id, command.sequence, command.report, lease->owner}};
+  Events events{LeaseReported{node->id, command.sequence, command.report, lease->owner}};
+  append_change_answer(state, *lease, command.report, events);
+  return events;
 }
 
 void apply(State& state, const Envelope& envelope, const LeaseReported& event) {
@@ -167,6 +194,7 @@ void apply(State& state, const Envelope& envelope, const LeaseReported& event) {
     if (job.state != JobState::kStopping) job.state = job_state(lease.state);
     if (lease.state == LeaseState::kRunning && job.started == Instant{}) job.started = envelope.at;
     job.version = state.sequence;
+    if (lease.parking != Parking::kNone) note_parking(state, lease, event.report, envelope.at);
     if (event.report.port != 0) state.work.doors[lease.id] = {event.report.port, event.report.port_sealed};
     if (lease.state == LeaseState::kRunning) note_job_running(state, job, envelope.at);
     return;
@@ -183,7 +211,9 @@ void apply(State& state, const Envelope& envelope, const LeaseReported& event) {
   note_gpu_time(state, lease, event.report.reason, envelope.at);
   if (found != state.jobs.end()) state.index.demand->ended(lease, found->second);
   // Without a device there is nothing to wipe; a refused lease never touched one.
-  if (lease.slices.empty() || lease.state == LeaseState::kRefused) lease.scrubbed = true;
+  // A parked one left its devices clean when it went.
+  if (lease.slices.empty() || lease.state == LeaseState::kRefused || lease.parking == Parking::kParked)
+    lease.scrubbed = true;
   if (lease.scrubbed && found != state.jobs.end()) release_slices(state, lease, found->second.ask);
 }
 
@@ -200,6 +230,7 @@ Decision decide(const State& state, const Envelope& envelope, const ReportMeters
   }
   Events events;
   append_charges(state, envelope.at, metered.records, events);
+  append_idle_stops(state, metered.records, events);
   events.insert(events.begin(), std::move(metered));
   return events;
 }
@@ -216,6 +247,7 @@ void apply(State& state, const Envelope&, const UsageMetered& event) {
     use.energy_millijoules += record.energy_millijoules;
     use.copied_bytes += record.copied_bytes;
     use.network_bytes += record.network_bytes;
+    if (record.device_nanoseconds > 0) use.busy_until = std::max(use.busy_until, record.to);
   }
 }
 
@@ -291,6 +323,7 @@ void apply(State& state, const Envelope&, const JobRequeued& event) {
   job.message = event.message;
   job.not_before = event.not_before;
   job.faults += is_platform_fault(event.reason);
+  job.errors += is_own_error(event.reason);
   job.version = state.sequence;
   state.index.capacity->enqueue(state, job);
 }

@@ -4,6 +4,7 @@
 // attempt and rank is ever live.
 #include <algorithm>
 #include <boost/describe/class.hpp>
+#include <boost/describe/enum.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,6 +33,19 @@ struct Slice {
 };
 BOOST_DESCRIBE_STRUCT(Slice, (), (device, milli, vram, start))
 
+// New limits that the agent was told and has not answered yet.
+struct SliceChange {
+  std::uint16_t milli = 0;
+  std::int64_t vram = 0;
+  Duration grace{};
+};
+BOOST_DESCRIBE_STRUCT(SliceChange, (), (milli, vram, grace))
+
+// A lease that was taken off its devices and goes on there later: its job lives, and holds none of its
+// slices.
+enum class Parking : std::uint8_t { kNone, kAsked, kParked, kReturning };
+BOOST_DESCRIBE_ENUM(Parking, kNone, kAsked, kParked, kReturning)
+
 // What the meters of a lease have summed up to.
 struct LeaseUse {
   std::uint64_t sequence = 0;  // Of the last record counted.
@@ -41,11 +55,18 @@ struct LeaseUse {
   std::int64_t energy_millijoules = 0;
   std::int64_t copied_bytes = 0;
   std::int64_t network_bytes = 0;
+  Instant busy_until{};  // It last used a device.
 };
-BOOST_DESCRIBE_STRUCT(
-    LeaseUse,
-    (),
-    (sequence, until, device_nanoseconds, vram_byte_seconds, energy_millijoules, copied_bytes, network_bytes))
+BOOST_DESCRIBE_STRUCT(LeaseUse,
+                      (),
+                      (sequence,
+                       until,
+                       device_nanoseconds,
+                       vram_byte_seconds,
+                       energy_millijoules,
+                       copied_bytes,
+                       network_bytes,
+                       busy_until))
 
 struct Lease {
   LeaseId id{};
@@ -82,10 +103,20 @@ struct Lease {
   bool kept = false;         // They went on to the same tenant as they were.
   Instant weighed_to{};      // Until then it counts for fair share by the units it did,
   std::int64_t weighed = 0;  // so many thousandths of a device times seconds; since then by its time.
+  wire::Boxed<SliceChange> change{};
+  Instant changed{};   // When its slices last became smaller or larger.
+  bool stiff = false;  // It did not give back what it was asked for: it is not asked again.
+  Parking parking = Parking::kNone;
+  Instant parked{};       // Since when it is off its devices, asked to be, or back on them.
+  Duration parked_for{};  // In all, before that.
+  NodeId goes_to{};       // Where its job was found another place when it was asked to leave.
 
   [[nodiscard]] bool live() const { return !wire::is_over(state); }
-  // Whether its slices are still its own: while it lives, and after that until they are clean.
-  [[nodiscard]] bool holds_slices() const { return live() || (!scrubbed && !left && !slices.empty()); }
+  // Whether its slices are still its own: while it lives and is on them, and after that until they are clean.
+  [[nodiscard]] bool holds_slices() const {
+    if (parking == Parking::kParked) return false;
+    return live() || (!scrubbed && !left && !slices.empty());
+  }
   [[nodiscard]] Instant by_time_from() const { return std::max(granted, weighed_to); }
   [[nodiscard]] std::int64_t gpu_milli() const {
     std::int64_t sum = 0;
@@ -128,7 +159,14 @@ BOOST_DESCRIBE_STRUCT(Lease,
                        left,
                        kept,
                        weighed_to,
-                       weighed))
+                       weighed,
+                       change,
+                       changed,
+                       stiff,
+                       parking,
+                       parked,
+                       parked_for,
+                       goes_to))
 
 struct LeaseGranted {
   LeaseId id{};
@@ -159,8 +197,9 @@ struct LeaseRevoked {  // The agent is told; the lease ends when it reports so.
   JobId promised_to{};
   PartyId owner{};
   Instant fault{};  // Of the platform: not charged from then on.
+  NodeId goes_to{};
 };
-BOOST_DESCRIBE_STRUCT(LeaseRevoked, (), (id, way, reason, grace, message, promised_to, owner, fault))
+BOOST_DESCRIBE_STRUCT(LeaseRevoked, (), (id, way, reason, grace, message, promised_to, owner, fault, goes_to))
 
 struct ReportLease {
   NodeId node{};
@@ -217,6 +256,44 @@ struct HealthSignalled {
 BOOST_DESCRIBE_STRUCT(HealthSignalled,
                       (),
                       (node, sequence, device, signal, action, table_version, tell_tenant, tenants))
+
+// The agent is told new limits of every slice of the lease. More is taken at once, less is given when the
+// agent says that it holds.
+struct SliceChangeAsked {
+  LeaseId id{};
+  PartyId owner{};
+  std::uint16_t milli = 0;
+  std::int64_t vram = 0;
+  Duration grace{};
+  JobId promised_to{};
+  std::string message{};
+};
+BOOST_DESCRIBE_STRUCT(SliceChangeAsked, (), (id, owner, milli, vram, grace, promised_to, message))
+
+struct SliceChanged {  // The limits in force from now on: the new ones, or what was before.
+  LeaseId id{};
+  PartyId owner{};
+  std::uint16_t milli = 0;
+  std::int64_t vram = 0;
+  bool declined = false;
+  Instant at{};
+};
+BOOST_DESCRIBE_STRUCT(SliceChanged, (), (id, owner, milli, vram, declined, at))
+
+struct LeaseParkAsked {  // To go off its devices, for somebody.
+  LeaseId id{};
+  PartyId owner{};
+  Duration grace{};
+  JobId promised_to{};
+  std::string message{};
+};
+BOOST_DESCRIBE_STRUCT(LeaseParkAsked, (), (id, owner, grace, promised_to, message))
+
+struct LeaseReturned {  // Its slices are its own again; the agent is told to go on.
+  LeaseId id{};
+  PartyId owner{};
+};
+BOOST_DESCRIBE_STRUCT(LeaseReturned, (), (id, owner))
 
 struct JobRequeued {  // Goes back to waiting, after a preemption or a fault that was not its own.
   JobId id{};

@@ -177,6 +177,9 @@ Result<MeterOpened, Refusal> meter_for(const State& state,
   Money held = most_for(state, plan, at, ahead_of(state, plan, at));
   // A job with a spend limit of its own is stopped by it in time, so it may start with less than an hour's.
   const Job* job = state.job(plan.job);
+  if (job != nullptr) {
+    if (auto refusal = price_problem(state, plan, job->ask.price_per_hour, at)) return refuse(*refusal);
+  }
   if (job != nullptr && job->ask.spend > Money{}) {
     const Money room = pledges.room(account, plan.party, plan.job);
     const Money least = most_for(state, plan, at, kSpendGrace * 2);
@@ -241,7 +244,8 @@ void append_meter_end(
   const Meter& meter = found->second;
   const bool fault = is_platform_fault(report.reason);
   const Instant end = std::min(report.at, now);
-  if (fault || lease.started == Instant{} || end <= meter.metered_to) {
+  const bool ran = lease.started != Instant{} && lease.parking != Parking::kParked;
+  if (fault || !ran || end <= meter.metered_to) {
     const Instant since = lease.fault != Instant{} ? lease.fault : end;
     events.emplace_back(meter_closed(state, meter, fault ? since : Instant{}));
     return;

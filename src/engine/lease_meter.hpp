@@ -86,6 +86,11 @@ class StartPrices {
   Duration time_;
   std::vector<MeterPlan> plans_;
 };
+// Whether an hour of a device costs more than the job would pay for it.
+[[nodiscard]] std::optional<Refusal> price_problem(const State&,
+                                                   const MeterPlan&,
+                                                   Money most_per_hour,
+                                                   Instant at);
 // Why no device it could land on is affordable now. `over_quota`: what admission would set aside.
 [[nodiscard]] std::optional<Refusal> funding_problem(
     const State&, PartyId owner, JobId job, const Ask&, Admission, Money over_quota, Instant at);

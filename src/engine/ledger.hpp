@@ -71,7 +71,7 @@ struct HoldId {
 struct Account {
   AccountId id{};
   Money balance{};
-  Money held{};       // Of orders, bonds, meters and holds.
+  Money held{};          // Of orders, bonds, meters and holds.
   Money overdraft{};     // How far below zero it may go; none unless somebody allowed it.
   bool bounded = false;  // Overdraft is forbidden to it, though not to others of its kind.
 };

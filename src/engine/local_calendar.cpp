@@ -23,8 +23,7 @@ local_days day_of(const std::vector<ZoneOffset>& offsets, Instant at) {
 
 local_days first_day(Period period, local_days day) {
   if (period == Period::kDay) return day;
-  if (period == Period::kWeek)
-    return day - days((std::chrono::weekday(day) - std::chrono::Monday).count());
+  if (period == Period::kWeek) return day - days((std::chrono::weekday(day) - std::chrono::Monday).count());
   const year_month_day date(day);
   return local_days(date.year() / date.month() / 1);
 }
@@ -85,8 +84,8 @@ CalendarSpan month_by_name(const State& state, PartyId party, Instant month) {
 
 Decision decide(const State& state, const Envelope&, const ResolveZone& command) {
   const auto known = state.zones.find(command.zone);
-  const bool sane = !command.zone.empty() && !command.offsets.empty() &&
-                    command.offsets.size() <= kOffsetsMost;
+  const bool sane =
+      !command.zone.empty() && !command.offsets.empty() && command.offsets.size() <= kOffsetsMost;
   if (!sane || (known != state.zones.end() && known->second == command.offsets)) return Events{};
   return Events{ZoneResolved{command.zone, command.offsets}};
 }

@@ -114,7 +114,7 @@ struct BookState {
   Instrument instrument{};
   std::int64_t last = 0, day_open = 0, day_high = 0, day_low = 0;  // Prices; zero: nothing traded.
   std::int64_t day = 0;
-  std::int64_t day_volume = 0;   // Thousandths times slots.
+  std::int64_t day_volume = 0;  // Thousandths times slots.
   std::vector<Candle> hours{};  // With trades, oldest first; the last may still run.
   std::vector<Candle> days{};
 };

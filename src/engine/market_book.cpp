@@ -72,7 +72,8 @@ std::uint64_t book_for(const State& state, const PlaceOrder& order) {
     if (region_problem(state, order.party, order.workload, book.instrument.region)) continue;
     books.push_back(book.id);
   }
-  if (books.size() < 2 || order.slots == 0) return books.size() == 1 ? books.front() : known ? exact->second : 0;
+  if (books.size() < 2 || order.slots == 0)
+    return books.size() == 1 ? books.front() : known ? exact->second : 0;
   std::uint64_t best = 0;
   Terms most;
   for (const std::uint64_t book : books) {

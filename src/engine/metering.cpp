@@ -78,9 +78,9 @@ std::uint32_t used_milli(const MeterPlan& plan, const Charged& event) {
   const std::int64_t seconds = std::chrono::floor<std::chrono::seconds>(event.to - event.from).count();
   if (seconds < 1 || event.allocated <= 0) return 0;
   const Int128 busy = Int128{event.used} * 1000 / event.allocated;
-  const Int128 memory =
-      plan.memory_bytes <= 0 ? Int128{0}
-                             : Int128{event.vram_byte_seconds} * 1000 / (Int128{plan.memory_bytes} * seconds);
+  const Int128 memory = plan.memory_bytes <= 0
+                            ? Int128{0}
+                            : Int128{event.vram_byte_seconds} * 1000 / (Int128{plan.memory_bytes} * seconds);
   return static_cast<std::uint32_t>(std::min<Int128>(std::max(busy, memory), 1000));
 }
 
@@ -216,8 +216,8 @@ void apply(State& state, const Envelope& envelope, const Charged& event) {
   meter.held = event.held;
   meter.charged.micros += event.amount.micros;
   meter.exhausted = event.exhausted;
-  CostLine& line = cost_line(
-      state, {.party = event.party, .payer = meter.payer, .job = event.job, .at = event.from});
+  CostLine& line =
+      cost_line(state, {.party = event.party, .payer = meter.payer, .job = event.job, .at = event.from});
   line.model = meter.plan.model;
   line.by_allocation.micros += event.by_allocation.micros;
   line.peak_milli = std::max(line.peak_milli, used_milli(meter.plan, event));

@@ -54,10 +54,10 @@ class Model {
       const Account& account = *ledger.accounts.find(id);
       const auto balance = balances_.find(account.id);
       const auto held = held_.find(account.id);
-      const bool same =
-          account.balance.micros == (balance == balances_.end() ? Exact(0) : balance->second) &&
-          account.held.micros == (held == held_.end() ? Exact(0) : held->second);
-      if (!same) FAIL("account " << account.id.owner().value << " kind " << int(account.id.kind()) << " differs");
+      const bool same = account.balance.micros == (balance == balances_.end() ? Exact(0) : balance->second) &&
+                        account.held.micros == (held == held_.end() ? Exact(0) : held->second);
+      if (!same)
+        FAIL("account " << account.id.owner().value << " kind " << int(account.id.kind()) << " differs");
       sum += account.balance.micros;
       if (is_bounded(account.id.kind()) && account.balance.micros < account.held.micros)
         FAIL("more is held than there is");
@@ -83,7 +83,9 @@ class Model {
     std::vector<std::pair<Instant, Exact>> unpaid{};
   };
 
-  [[nodiscard]] AccountId account(PartyId owner, AccountKind kind) const { return world_.account(owner, kind); }
+  [[nodiscard]] AccountId account(PartyId owner, AccountKind kind) const {
+    return world_.account(owner, kind);
+  }
   [[nodiscard]] AccountId credit(PartyId tenant) const { return account(tenant, AccountKind::kCredit); }
   [[nodiscard]] AccountId clearing() const { return account(kPlatform, AccountKind::kClearing); }
   [[nodiscard]] PartyId tenant(PartyId party) const { return tenant_of(world_.state, party); }
@@ -113,7 +115,8 @@ class Model {
       due = event.amount.micros;
       total = Exact(before + due);
     }
-    if (Whole(event.amount.micros) != due) FAIL("charged " << event.amount.micros << " instead of " << due.str());
+    if (Whole(event.amount.micros) != due)
+      FAIL("charged " << event.amount.micros << " instead of " << due.str());
     move(meter.account, account(kPlatform, AccountKind::kRevenue), Exact(due));
     held_[meter.account] += Exact(event.held.micros) - holds_.at(event.lease);
     holds_[event.lease] = Exact(event.held.micros);
@@ -143,7 +146,8 @@ class Model {
     held_[credit(found->second.tenant)] -= found->second.held;
     orders_.erase(found);
   }
-  void see(const OrderRepriced& event, Instant) {  // A falling price needs a smaller bond, never a larger one.
+  void see(const OrderRepriced& event,
+           Instant) {  // A falling price needs a smaller bond, never a larger one.
     OrderTerms& terms = orders_.at(event.order);
     terms.price = event.price;
     const Exact needed = -Exact(floor_of(-Exact(terms.price * terms.area) * rules().bond_bps / 10'000));
@@ -171,7 +175,8 @@ class Model {
       value -= Exact(floor_of(Exact(Whole(event.price) * event.quantity) * gone.count() / kSlot.count()));
     OrderTerms& bid = orders_.at(event.buy);
     if (bid.price < event.price) FAIL("dearer than the buyer's limit");
-    const Exact released = quoted_.contains(event.buy) ? Exact(Whole(event.price) * area) : Exact(bid.price * area);
+    const Exact released =
+        quoted_.contains(event.buy) ? Exact(Whole(event.price) * area) : Exact(bid.price * area);
     bid.held -= released;
     bid.area -= area;
     held_[credit(buyer)] -= released;
@@ -199,7 +204,8 @@ class Model {
       orders_[ask.id] = part;
     }
     for (const QuotedAsk& one : event.quote.asks)
-      if (const auto of = orders_.find(one.of); of != orders_.end() && of->second.area == 0) orders_.erase(of);
+      if (const auto of = orders_.find(one.of); of != orders_.end() && of->second.area == 0)
+        orders_.erase(of);
     OrderTerms bid{.tenant = tenant(event.party), .buys = true, .held = cost};
     bid.area = Whole(event.bid.open_area());
     bid.price = event.bid.price;
@@ -246,10 +252,12 @@ class Model {
     const Exact delivered = seconds_of(std::max(at - deal.start - lost, Duration{}));
     if (closing) lost += deal.end - at;
     const Exact earned = Exact(floor_of(deal.value * delivered / whole));
-    const Exact refunded = last ? deal.value - earned : Exact(floor_of(deal.value * seconds_of(lost) / whole));
+    const Exact refunded =
+        last ? deal.value - earned : Exact(floor_of(deal.value * seconds_of(lost) / whole));
     const Duration fined = std::min(lost, rules().notice);
-    const Exact base =
-        deal.interruptible ? std::min(refunded, Exact(floor_of(deal.value * seconds_of(fined) / whole))) : refunded;
+    const Exact base = deal.interruptible
+                           ? std::min(refunded, Exact(floor_of(deal.value * seconds_of(fined) / whole)))
+                           : refunded;
     const Exact penalty = std::min(Exact(floor_of(base * rules().penalty_bps / 10'000)), deal.bond);
     const Exact fee = Exact(floor_of(earned * rules().fee_bps / 10'000));
     const auto more = [](const Exact& total, Exact& so_far) {
@@ -296,7 +304,8 @@ class Model {
       return true;
     });
     move(account(deal.seller, AccountKind::kPayable), credit(deal.seller), due);
-    if (world_.state.market.contracts.find(event.contract.value) == nullptr) deals_.erase(event.contract.value);
+    if (world_.state.market.contracts.find(event.contract.value) == nullptr)
+      deals_.erase(event.contract.value);
   }
 
   // Whole cents of every line and of the tax on their sum; what they are above the exact sum is rounding.
@@ -356,7 +365,8 @@ class Bazaar {
       model_.paid_in(world_.tenants[i], Exact(units(300).micros));
       devices_.push_back(world_.device(i));
       top_up(i);
-      do_as_operator(SetTaxProfile{world_.tenants[i], {.country = "ES", .rate_ppm = 40'000 * std::int64_t(i)}});
+      do_as_operator(
+          SetTaxProfile{world_.tenants[i], {.country = "ES", .rate_ppm = 40'000 * std::int64_t(i)}});
     }
     set_price();
   }
@@ -421,8 +431,8 @@ class Bazaar {
   void set_price() {
     const auto micros = static_cast<std::int64_t>(random_.below(9'000'000));
     const Instant from = world_.clock + std::chrono::seconds(random_.below(7200));
-    do_as_operator(SetPriceList{
-        {.name = "p", .valid_from = from, .rules = {{.name = "all", .gpu_hour = {micros}}}}});
+    do_as_operator(
+        SetPriceList{{.name = "p", .valid_from = from, .rules = {{.name = "all", .gpu_hour = {micros}}}}});
     if (std::any_of(world_.state.prices.begin(), world_.state.prices.end(), [&](const PriceList& list) {
           return list.valid_from == from;
         }))
@@ -513,8 +523,8 @@ class Bazaar {
       case 1:
         return do_as_operator(ResumeContract{id});
       default:
-        return do_as_operator(
-            ReclaimContract{id, random_.below(2) == 0 ? Instant{} : world_.clock + Duration(std::chrono::hours(1))});
+        return do_as_operator(ReclaimContract{
+            id, random_.below(2) == 0 ? Instant{} : world_.clock + Duration(std::chrono::hours(1))});
     }
   }
 

@@ -183,7 +183,8 @@ inline Events money_samples() {
                          .rate_ppm = 30'000,
                          .rate_name = "IGIC",
                          .valid_from = at}},
-          InvoiceIssued{acme, Invoice{{acme, at}, sample_invoice(at)}, {{credit, {-70'000}}, {clearing, {70'000}}}},
+          InvoiceIssued{
+              acme, Invoice{{acme, at}, sample_invoice(at)}, {{credit, {-70'000}}, {clearing, {70'000}}}},
           QuoteKept{ana, {{4}, ana, 8, {{9, 7, true}}, at, units(2)}, order, {order}},
           QuoteEnded{{4}, ana, true},
           ContractReclaimed{{8}, acme, at, units(1), {100'000}, {50'000}}};

@@ -47,17 +47,20 @@ class Rehearsal {
   std::vector<std::pair<policy::Shape, Place>> placed_;
 };
 
-// The job first, then whoever made room for it.
-bool all_find_room(const State& state, Capacity& capacity, const Victims& plan, const policy::Shape& shape) {
+// The job first, then whoever made room for it: where each of them goes on is kept for it.
+bool all_find_room(const State& state, Capacity& capacity, Victims& plan, const policy::Shape& shape) {
   Rehearsal rehearsal(capacity);
-  for (const LeaseId id : plan.victims) {
-    const Lease& lease = state.leases.at(id);
+  for (const Victim& victim : plan.victims) {
+    const Lease& lease = state.leases.at(victim.lease);
     rehearsal.lift(capacity.shape_of(lease, state.jobs.at(lease.job).ask),
                    {.node = lease.node, .placement = capacity.placement_of(lease)});
   }
   if (rehearsal.place(shape) != plan.node) return false;
-  for (const auto& [moved, from] : rehearsal.lifted())
-    if (!rehearsal.place(moved)) return false;
+  for (std::size_t i = 0; i < plan.victims.size(); ++i) {
+    const auto node = rehearsal.place(rehearsal.lifted()[i].first);
+    if (!node) return false;
+    plan.victims[i].goes_to = *node;
+  }
   return true;
 }
 
@@ -69,8 +72,12 @@ std::optional<Victims> cheapest_moves(const State& state,
                                       const Claimant& claimant,
                                       const policy::Shape& shape) {
   if (!capacity.runs_preemptible()) return std::nullopt;
-  const auto movable = [&](const Job& job, const Lease&, std::int64_t) { return may_move(state, claimant, job); };
-  auto ways = ways_to_make_room(state, now, shape, movable, kMovesMax);
+  const auto movable = [&](const Job& job, const Lease&, std::int64_t) -> std::optional<Yield> {
+    if (may_move(state, claimant, job)) return Yield::kStop;
+    return std::nullopt;
+  };
+  auto ways =
+      ways_to_make_room(state, now, {.shape = shape, .at_most = kMovesMax, .only_stops = true}, movable);
   if (ways.size() > kWaysTried) ways.resize(kWaysTried);
   for (Victims& way : ways) {
     if (!all_find_room(state, capacity, way, shape)) continue;

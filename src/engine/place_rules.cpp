@@ -9,7 +9,8 @@ namespace tranche::engine {
 namespace {
 
 bool is_at(const wire::Place& place, const Node& node) {
-  if (!place.sites.empty() && std::find(place.sites.begin(), place.sites.end(), node.site) == place.sites.end())
+  if (!place.sites.empty() &&
+      std::find(place.sites.begin(), place.sites.end(), node.site) == place.sites.end())
     return false;
   return std::all_of(place.labels.begin(), place.labels.end(), [&](const auto& label) {
     const std::string* has = node.labels.find(label.first);
@@ -44,7 +45,8 @@ std::string where_text(const State& state, PartyId party) {
 // The rule, and where such work may go instead.
 std::string rule_text(const State& state, const KeptOff& off) {
   std::string out = "rule '" + off.rule->name + "' of " + where_text(state, off.where);
-  if (off.rule->then.only_at) return out + " lets such a job run only at " + place_text(*off.rule->then.only_at);
+  if (off.rule->then.only_at)
+    return out + " lets such a job run only at " + place_text(*off.rule->then.only_at);
   return out + " keeps such a job off " + place_text(*off.rule->when.at);
 }
 
@@ -99,9 +101,10 @@ std::optional<Refusal> place_problem(const State& state, PartyId owner, const As
                  .rule = "rule '" + first->rule->name + "'",
                  .where = where_text(state, first->where),
                  .message = rule_text(state, *first) + ", and every node there is stands at: " + there,
-                 .fix = "add a node where it may run (tranche node add NAME --site …), or ask the "
-                        "administrator of " +
-                        where_text(state, first->where)};
+                 .fix =
+                     "add a node where it may run (tranche node add NAME --site …), or ask the "
+                     "administrator of " +
+                     where_text(state, first->where)};
 }
 
 std::string places_text(const State& state, const Job& job, Instant at) {

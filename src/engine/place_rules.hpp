@@ -14,12 +14,14 @@ namespace tranche::engine {
 // Whether any rule above the party speaks of nodes: most say nothing, and need no closer look.
 [[nodiscard]] bool has_place_rules(const State&, PartyId party);
 
-// The first rule, from the owner up, that keeps such a job off a node at that time; nothing: it may run there.
+// The first rule, from the owner up, that keeps such a job off a node at that time; nothing: it may run
+// there.
 struct KeptOff {
   const Rule* rule = nullptr;
   PartyId where{};
 };
-[[nodiscard]] std::optional<KeptOff> kept_off(const State&, PartyId owner, const Ask&, const Node&, Instant at);
+[[nodiscard]] std::optional<KeptOff> kept_off(
+    const State&, PartyId owner, const Ask&, const Node&, Instant at);
 
 // Adds the nodes that a job is kept off.
 void close_forbidden(const State&, const Job&, Instant at, std::set<NodeId>& closed);

@@ -69,7 +69,8 @@ TEST_CASE("place rules: such a job runs only where the rule allows, others run a
   const wire::Why why = explain(world.state, actor, world.state.jobs.at(training.back()));
   CHECK(why.reason == wire::WaitReason::kPolicy);
   CHECK(why.message ==
-        "rule 'training stays in the EU' of acme lets such a job run only at site eu-west; that leaves out 2 nodes");
+        "rule 'training stays in the EU' of acme lets such a job run only at site eu-west; that leaves out 2 "
+        "nodes");
   CHECK(std::count(why.not_the_cause.begin(), why.not_the_cause.end(), wire::WaitReason::kPolicy) == 0);
 
   // Where one ends, the next starts.
@@ -97,9 +98,9 @@ TEST_CASE("place rules: a job that no place is left to is refused, and told whic
   const PartyId tenant = nothing.create(PartyKind::kTenant, kPlatform, "acme");
   const PartyId user = nothing.user(tenant, "bo");
   REQUIRE(nothing.run(SetRules{tenant, {.rules = {training_in_eu()}}}, nothing.root));
-  CHECK(nothing.run(SubmitJob{.ask = {.kind = WorkloadKind::kTraining, .instances = 1, .milli_each = 1000},
-                              .spec = "{}"},
-                    user));
+  CHECK(nothing.run(
+      SubmitJob{.ask = {.kind = WorkloadKind::kTraining, .instances = 1, .milli_each = 1000}, .spec = "{}"},
+      user));
 }
 
 TEST_CASE("place rules: a rule of a place binds there, by label and by hour") {
@@ -109,7 +110,8 @@ TEST_CASE("place rules: a rule of a place binds there, by label and by hour") {
                      .during = Hours{"08:00", "20:00", "UTC", {}},
                      .at = Place{.labels = {{"rack", "1"}}}},
             .then = {.deny = true}};
-  REQUIRE(world.run(SetRules{world.acme, {.rules = {rule}, .zones = {{"UTC", {{Instant{}, 0}}}}}}, world.root));
+  REQUIRE(
+      world.run(SetRules{world.acme, {.rules = {rule}, .zones = {{"UTC", {{Instant{}, 0}}}}}}, world.root));
   world.clock = Instant(std::chrono::floor<std::chrono::days>(world.clock)) + 36h;  // Noon.
   std::vector<JobId> jobs;
   for (int i = 0; i < 8; ++i) jobs.push_back(world.job(WorkloadKind::kRender));
@@ -148,10 +150,11 @@ TEST_CASE("place rules: a limit of a place keeps off who is above it, and isolat
 
 TEST_CASE("place rules: they hold inside booked windows, too") {
   Places world;
-  BookWindows book{.owner = world.acme,
-                   .ask = {.isolation = Isolation::kDedicated, .instances = 8, .milli_each = 1000, .nodes = 4},
-                   .windows = {{world.clock + 1h, world.clock + 3h}},
-                   .zone = "UTC"};
+  BookWindows book{
+      .owner = world.acme,
+      .ask = {.isolation = Isolation::kDedicated, .instances = 8, .milli_each = 1000, .nodes = 4},
+      .windows = {{world.clock + 1h, world.clock + 3h}},
+      .zone = "UTC"};
   REQUIRE(world.run(book, world.root));
   REQUIRE(world.rule(training_in_eu()));
   world.clock += 1h;
@@ -160,7 +163,8 @@ TEST_CASE("place rules: they hold inside booked windows, too") {
   world.schedule();
   for (const JobId id : jobs)
     if (!world.site_of(id).empty()) CHECK(world.site_of(id) == "eu-west");
-  const auto running = std::count_if(jobs.begin(), jobs.end(), [&](JobId id) { return !world.site_of(id).empty(); });
+  const auto running =
+      std::count_if(jobs.begin(), jobs.end(), [&](JobId id) { return !world.site_of(id).empty(); });
   CHECK(running == 4);
 }
 
@@ -192,7 +196,8 @@ TEST_CASE("place rules: an owner within its guarantee takes back what was lent, 
   CHECK(revoked == 1);
 }
 
-TEST_CASE("place rules: what names no place, or says of a place what holds everywhere, is refused when written") {
+TEST_CASE(
+    "place rules: what names no place, or says of a place what holds everywhere, is refused when written") {
   Places world;
   const auto problem = [&](Rule rule) { return world.rule(std::move(rule)).error().message; };
   CHECK(problem({.name = "x", .then = {.only_at = Place{}}}).find("names no place") != std::string::npos);

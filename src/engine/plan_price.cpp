@@ -51,7 +51,8 @@ wire::JobPrice service_price(const State& state, PartyId owner, const SetService
   } else {
     out.most = Money{out.hourly.micros * 24};
     out.most_because = "a day of " + std::to_string(service.replicas_max) +
-                       (service.replicas_max == 1 ? " replica" : " replicas") + "; it runs until it is removed";
+                       (service.replicas_max == 1 ? " replica" : " replicas") +
+                       "; it runs until it is removed";
   }
   add_tax(state, owner, at, out);
   return out;

@@ -2,11 +2,12 @@
 #include "engine/preempt.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 #include "engine/attempt.hpp"
 #include "engine/place_rules.hpp"
+#include "engine/room_trial.hpp"
+#include "engine/slice_change.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -19,16 +20,22 @@ std::int64_t guarantee_of(const State& state, PartyId tenant) {
 }
 
 // Beyond its tenant's guarantee: lent, and so to be given back.
-bool is_borrowed(const State& state, const Lease& lease, std::int64_t given) {
-  return state.index.capacity->running_milli(lease.tenant) - given - lease.gpu_milli() >=
+bool is_borrowed(const State& state, const Lease& lease, std::int64_t given, std::int64_t milli) {
+  return state.index.capacity->running_milli(lease.tenant) - given - milli >=
          guarantee_of(state, lease.tenant);
 }
 
-bool may_take(
+std::optional<Yield> may_take(
     const State& state, const Claimant& claimant, const Job& job, const Lease& lease, std::int64_t given) {
   const bool yields = job.ask.preemptible && job.ask.priority < claimant.priority;
-  const bool lent = claimant.entitled && lease.tenant != claimant.tenant && is_borrowed(state, lease, given);
-  return yields || lent;
+  const bool lent = claimant.entitled && lease.tenant != claimant.tenant &&
+                    is_borrowed(state, lease, given, lease.gpu_milli());
+  if (yields || lent) return Yield::kStop;
+  // What it has beyond its least costs it nothing but speed: whoever waits and goes no later may have it.
+  const bool spare =
+      lease.tenant == claimant.tenant || is_borrowed(state, lease, given, surplus_of(lease, job));
+  if (job.ask.range && job.ask.priority <= claimant.priority && spare) return Yield::kResize;
+  return std::nullopt;
 }
 
 policy::Harm harm(const State& state, Instant now, const Lease& lease) {
@@ -43,12 +50,14 @@ policy::Harm harm(const State& state, Instant now, const Lease& lease) {
   return job.ask.preemptible ? harm / 4 : harm;  // Its owner was paid to be asked first.
 }
 
+// It runs, in nobody's window, and was not asked for anything yet.
 bool is_held(const Lease& lease) {
-  return lease.live() && !lease.revoked && lease.booking == ClaimId{};
+  return lease.live() && !lease.revoked && lease.booking == ClaimId{} && !lease.change &&
+         lease.parking == Parking::kNone;
 }
 
 struct Candidate {
-  bool stops = true;  // False: its job goes on with one member less.
+  Yield how = Yield::kStop;
   policy::Harm harm = 0;
   LeaseId lease{};
   auto operator<=>(const Candidate&) const = default;
@@ -59,25 +68,22 @@ std::optional<std::vector<Candidate>> make_room(const State& state,
                                                 policy::NodeIndex index,
                                                 const policy::Shape& shape,
                                                 const std::vector<Candidate>& candidates) {
-  const Capacity& capacity = *state.index.capacity;
-  const auto without = [&](policy::NodeState& node, LeaseId id) {
-    const Lease& lease = state.leases.at(id);
-    capacity.fleet().release_from(
-        node, capacity.shape_of(lease, state.jobs.at(lease.job).ask), capacity.placement_of(lease));
+  const auto fits = [&](const std::vector<Candidate>& chosen, std::size_t without) {
+    RoomTrial trial(state, index);
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      if (i != without) trial.yield(chosen[i].lease, chosen[i].how);
+    return trial.fits(shape);
   };
-  policy::NodeState node = capacity.fleet().node(index);
+  RoomTrial trial(state, index);
   std::vector<Candidate> chosen;
   for (const Candidate& candidate : candidates) {
-    if (capacity.fleet().state_fits(node, shape)) break;
-    without(node, candidate.lease);
+    if (trial.fits(shape)) break;
+    trial.yield(candidate.lease, candidate.how);
     chosen.push_back(candidate);
   }
-  if (!capacity.fleet().state_fits(node, shape)) return std::nullopt;
+  if (!trial.fits(shape)) return std::nullopt;
   for (std::size_t i = 0; i + 1 < chosen.size();) {
-    policy::NodeState fewer = capacity.fleet().node(index);
-    for (std::size_t other = 0; other < chosen.size(); ++other)
-      if (other != i) without(fewer, chosen[other].lease);
-    if (capacity.fleet().state_fits(fewer, shape)) {
+    if (fits(chosen, i)) {
       chosen.erase(chosen.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
       ++i;
@@ -86,33 +92,92 @@ std::optional<std::vector<Candidate>> make_room(const State& state,
   return chosen;
 }
 
-std::vector<Candidate> candidates_in(
-    const State& state, Instant now, NodeId node, policy::NodeIndex index, const MayTake& may_take) {
-  const Capacity& capacity = *state.index.capacity;
-  std::vector<Candidate> candidates;
-  std::map<JobId, std::uint32_t> given;  // Members of the elastic, whichever: none is more than the others.
-  std::map<PartyId, std::int64_t> given_by;
-  for (const LeaseId id : capacity.leases_on(node)) {
-    const Lease& lease = state.leases.at(id);
-    const Job* job = state.job(lease.job);
-    if (capacity.placement_of(lease).node != index || job == nullptr || !is_held(lease)) continue;
-    if (!may_take(*job, lease, given_by[lease.tenant])) continue;
-    // Asked to shrink it is not spared: it gives what it has beyond its least, once, and goes on.
-    const bool shrinks = given[job->id] < job->ask.surplus();
-    if (!shrinks && !may_be_interrupted(state, *job, lease, now)) continue;
-    given[job->id] += shrinks ? 1 : 0;
-    given_by[lease.tenant] += shrinks ? lease.gpu_milli() : 0;
-    candidates.push_back({!shrinks, harm(state, now, lease), id});
+class Candidates {
+ public:
+  Candidates(const State& state, Instant now, bool only_stops, const MayTake& may_take)
+      : state_(state), now_(now), only_stops_(only_stops), may_take_(may_take) {}
+
+  std::vector<Candidate> on(NodeId node, policy::NodeIndex index) {
+    const Capacity& capacity = *state_.index.capacity;
+    for (const LeaseId id : capacity.leases_on(node)) {
+      const Lease& lease = state_.leases.at(id);
+      const Job* job = state_.job(lease.job);
+      if (job == nullptr || !is_held(lease) || capacity.placement_of(lease).node != index) continue;
+      if (const auto worst = may_take_(*job, lease, given_by_[lease.tenant])) add(*job, lease, *worst);
+    }
+    std::sort(found_.begin(), found_.end());
+    return std::move(found_);
   }
-  std::sort(candidates.begin(), candidates.end());
-  return candidates;
+
+ private:
+  void add(const Job& job, const Lease& lease, Yield worst) {
+    const policy::Harm cost = harm(state_, now_, lease);
+    if (!only_stops_ && may_resize(state_, job, lease) && !job.ask.is_smallest()) {
+      found_.push_back({Yield::kResize, cost, lease.id});
+      given_by_[lease.tenant] += surplus_of(lease, job);
+    }
+    if (worst != Yield::kStop) return;
+    // Asked to shrink a gang is not spared: it gives what it has beyond its least, once, and goes on.
+    if (given_[job.id] < job.ask.surplus()) {
+      ++given_[job.id];
+      given_by_[lease.tenant] += lease.gpu_milli();
+      found_.push_back({Yield::kMember, cost, lease.id});
+    } else if (may_be_interrupted(state_, job, lease, now_)) {
+      found_.push_back(
+          {!only_stops_ && may_park(state_, job, lease) ? Yield::kPark : Yield::kStop, cost, lease.id});
+    }
+  }
+
+  const State& state_;
+  Instant now_;
+  bool only_stops_;
+  const MayTake& may_take_;
+  std::vector<Candidate> found_;
+  std::map<JobId, std::uint32_t> given_;  // Members of the elastic, whichever: none is more than the others.
+  std::map<PartyId, std::int64_t> given_by_;
+};
+
+// Nobody becomes smaller than the room needs.
+void keep_what_is_spare(const State& state,
+                        policy::NodeIndex index,
+                        const policy::Shape& shape,
+                        std::vector<Victim>& victims) {
+  for (Victim& victim : victims) {
+    if (victim.how != Yield::kResize) continue;
+    const Ask& ask = state.jobs.at(state.leases.at(victim.lease).job).ask;
+    for (int part = kResizeParts - 1; part >= 0; --part) {
+      const Ask kept = part_of_range(ask.smallest(), ask, part);
+      victim.milli = kept.milli_each;
+      victim.vram = kept.vram_each;
+      RoomTrial trial(state, index);
+      for (const Victim& one : victims) trial.yield(one);
+      if (trial.fits(shape)) break;
+    }
+  }
+}
+
+Victims way_of(const State& state,
+               NodeId node,
+               policy::NodeIndex index,
+               const policy::Shape& shape,
+               const std::vector<Candidate>& chosen) {
+  Victims way{.node = node};
+  for (const Candidate& one : chosen) {
+    const Ask least = state.jobs.at(state.leases.at(one.lease).job).ask.smallest();
+    way.harm[static_cast<std::size_t>(one.how)] += one.harm;
+    way.victims.push_back({one.lease, one.how, least.milli_each, least.vram_each});
+  }
+  keep_what_is_spare(state, index, shape, way.victims);
+  return way;
 }
 
 }  // namespace
 
 // A job that was stopped before is left alone for a while, so that nobody is stopped for ever.
 bool may_be_interrupted(const State& state, const Job& job, const Lease& lease, Instant now) {
-  return is_held(lease) && (job.attempts <= 1 || now - lease.granted >= state.settings.minimum_run);
+  const Instant since = std::max(lease.granted, lease.parked);
+  const bool stopped_before = job.attempts > 1 || lease.parked_for > Duration{};
+  return is_held(lease) && (!stopped_before || now - since >= state.settings.minimum_run);
 }
 
 Instant next_interruptible(const State& state, Instant now) {
@@ -121,8 +186,9 @@ Instant next_interruptible(const State& state, Instant now) {
     for (const LeaseId lease_id : state.index.capacity->leases_on(id)) {
       const Lease& lease = state.leases.at(lease_id);
       const Job* job = state.job(lease.job);
-      const bool spared = job != nullptr && job->attempts > 1 && lease.live() && !lease.revoked;
-      const Instant until = lease.granted + state.settings.minimum_run;
+      const bool spared = job != nullptr && lease.live() && !lease.revoked &&
+                          (job->attempts > 1 || lease.parked_for > Duration{});
+      const Instant until = std::max(lease.granted, lease.parked) + state.settings.minimum_run;
       if (spared && until > now) next = std::min(next, until);
     }
   }
@@ -131,28 +197,23 @@ Instant next_interruptible(const State& state, Instant now) {
 
 std::vector<Victims> ways_to_make_room(const State& state,
                                        Instant now,
-                                       const policy::Shape& shape,
-                                       const MayTake& may_take,
-                                       std::size_t at_most) {
+                                       const RoomWish& wish,
+                                       const MayTake& may_take) {
   const Capacity& capacity = *state.index.capacity;
   std::vector<Victims> ways;
   for (const auto& [id, node] : state.nodes) {
     if (!takes_work(node)) continue;
     for (const policy::NodeIndex index : capacity.groups_of(id)) {
-      if (!capacity.fleet().type_allows(capacity.fleet().spec(index), shape)) continue;
-      const auto candidates = candidates_in(state, now, id, index, may_take);
+      if (!capacity.fleet().type_allows(capacity.fleet().spec(index), wish.shape)) continue;
+      const auto candidates = Candidates(state, now, wish.only_stops, may_take).on(id, index);
       if (candidates.empty()) continue;
-      const auto chosen = make_room(state, index, shape, candidates);
-      if (!chosen || chosen->empty() || chosen->size() > at_most) continue;
-      Victims& way = ways.emplace_back(Victims{.node = id});
-      for (const Candidate& one : *chosen) {
-        (one.stops ? way.harm : way.shrink_harm) += one.harm;
-        way.victims.push_back(one.lease);
-      }
+      const auto chosen = make_room(state, index, wish.shape, candidates);
+      if (!chosen || chosen->empty() || chosen->size() > wish.at_most) continue;
+      ways.push_back(way_of(state, id, index, wish.shape, *chosen));
     }
   }
   std::stable_sort(ways.begin(), ways.end(), [](const Victims& a, const Victims& b) {
-    return std::pair(a.harm, a.shrink_harm) < std::pair(b.harm, b.shrink_harm);
+    return std::lexicographical_compare(a.harm.rbegin(), a.harm.rend(), b.harm.rbegin(), b.harm.rend());
   });
   return ways;
 }
@@ -161,17 +222,18 @@ std::optional<Victims> cheapest_victims(const State& state,
                                         Instant now,
                                         const Claimant& claimant,
                                         const policy::Shape& shape) {
-  if (!claimant.entitled && !state.index.capacity->runs_preemptible()) return std::nullopt;
+  const Capacity& capacity = *state.index.capacity;
+  if (!claimant.entitled && !capacity.runs_preemptible() && capacity.resizable().empty()) return std::nullopt;
   std::set<NodeId> closed;
   if (const Job* own = state.job(claimant.job)) close_forbidden(state, *own, now, closed);
-  auto ways = ways_to_make_room(
-      state,
-      now,
-      shape,
-      [&](const Job& job, const Lease& lease, std::int64_t given) {
-        return !closed.contains(lease.node) && may_take(state, claimant, job, lease, given);
-      },
-      std::numeric_limits<std::size_t>::max());
+  auto ways =
+      ways_to_make_room(state,
+                        now,
+                        {.shape = shape},
+                        [&](const Job& job, const Lease& lease, std::int64_t given) -> std::optional<Yield> {
+                          if (closed.contains(lease.node)) return std::nullopt;
+                          return may_take(state, claimant, job, lease, given);
+                        });
   if (ways.empty()) return std::nullopt;
   ways.front().why = claimant.entitled ? "its capacity was lent and its owner asked for it back"
                                        : "work of higher priority needs its place";
@@ -180,8 +242,23 @@ std::optional<Victims> cheapest_victims(const State& state,
 
 Events ways_made(const State& state, const Claimant& claimant, const Victims& plan) {
   std::map<JobId, std::set<LeaseId>> taken;
-  for (const LeaseId id : plan.victims) taken[state.leases.at(id).job].insert(id);
+  std::map<JobId, NodeId> goes_to;
   Events events;
+  for (const Victim& victim : plan.victims) {
+    const Lease& lease = state.leases.at(victim.lease);
+    if (victim.how == Yield::kResize) {
+      events.push_back(change_asked(state,
+                                    lease,
+                                    {static_cast<std::uint16_t>(victim.milli), victim.vram, {}},
+                                    claimant.job,
+                                    "others wait for what its slice has beyond its least"));
+    } else if (victim.how == Yield::kPark) {
+      events.push_back(park_asked(state, lease, claimant.job, plan.why));
+    } else {
+      taken[lease.job].insert(victim.lease);
+      goes_to[lease.job] = victim.goes_to;
+    }
+  }
   for (const auto& [id, leases] : taken) {
     const Job& job = state.jobs.at(id);
     const bool shrinks = leases.size() <= job.ask.surplus();
@@ -191,11 +268,13 @@ Events ways_made(const State& state, const Claimant& claimant, const Victims& pl
       const Lease& lease = state.leases.at(member);
       if (!lease.live() || lease.revoked) continue;
       const bool is_given = !shrinks || leases.contains(member);
-      events.push_back(revocation(state,
-                                  lease,
-                                  shrinks ? EndReason::kResized : EndReason::kPreempted,
-                                  why,
-                                  is_given ? claimant.job : job.id));
+      LeaseRevoked revoked = revocation(state,
+                                        lease,
+                                        shrinks ? EndReason::kResized : EndReason::kPreempted,
+                                        why,
+                                        is_given ? claimant.job : job.id);
+      revoked.goes_to = goes_to[id];
+      events.push_back(std::move(revoked));
     }
   }
   return events;

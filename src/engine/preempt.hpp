@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Who gives way, when somebody has the right to what they hold: the least harm.
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -20,11 +21,23 @@ struct Claimant {
   bool entitled = false;  // Within its tenant's guarantee: may take back what was lent.
 };
 
+// How somebody gives way, the least harm first: with a smaller slice while it runs, with one member less from
+// its checkpoint, off its devices until they are free again, or stopped and started again.
+enum class Yield : std::uint8_t { kResize, kMember, kPark, kStop };
+constexpr std::size_t kYields = 4;
+
+struct Victim {
+  LeaseId lease{};
+  Yield how = Yield::kStop;
+  std::uint32_t milli = 0;  // Of each slice afterwards, where it only becomes smaller.
+  std::int64_t vram = 0;
+  NodeId goes_to{};  // Where it may go on at once; zero: where there is room.
+};
+
 struct Victims {
   NodeId node{};
-  std::vector<LeaseId> victims{};
-  policy::Harm harm = 0;         // To those that have to stop,
-  policy::Harm shrink_harm = 0;  // and to those that go on with fewer members.
+  std::vector<Victim> victims{};
+  std::array<policy::Harm, kYields> harm{};  // To each kind of them.
   std::string why{};
 };
 
@@ -34,12 +47,21 @@ struct Victims {
 // When the next lease that is spared for having been stopped lately may be asked again; never: none is.
 [[nodiscard]] Instant next_interruptible(const State&, Instant now);
 
-// How room could be made for the shape, node by node, least harm first; `at_most` leases on any of them.
-// Whoever has more members than it needs gives some of them before anybody is stopped.
-// Asked of each lease, with what its tenant gives beside it without being stopped, in thousandths of a GPU.
-using MayTake = std::function<bool(const Job&, const Lease&, std::int64_t given)>;
-[[nodiscard]] std::vector<Victims> ways_to_make_room(
-    const State&, Instant now, const policy::Shape&, const MayTake&, std::size_t at_most);
+// How far somebody may be asked to go; nothing: not at all. Asked of each lease, with what its tenant gives
+// beside it without being stopped, in thousandths of a GPU.
+using MayTake = std::function<std::optional<Yield>(const Job&, const Lease&, std::int64_t given)>;
+
+struct RoomWish {
+  policy::Shape shape{};
+  std::size_t at_most = SIZE_MAX;  // Leases on any node.
+  bool only_stops = false;         // Nobody is asked for less than all he has.
+};
+
+// How room could be made, node by node, least harm first.
+[[nodiscard]] std::vector<Victims> ways_to_make_room(const State&,
+                                                     Instant now,
+                                                     const RoomWish&,
+                                                     const MayTake&);
 
 // The cheapest node to make room on; nothing when nobody may be asked to leave.
 [[nodiscard]] std::optional<Victims> cheapest_victims(const State&,
@@ -47,7 +69,8 @@ using MayTake = std::function<bool(const Job&, const Lease&, std::int64_t given)
                                                       const Claimant&,
                                                       const policy::Shape&);
 
-// The leases of whoever makes way are ended: all of a gang, which goes on with fewer where that is enough.
+// What they are told: a smaller slice, to go off their devices, or to end; all of a gang, which goes on with
+// fewer where that is enough.
 [[nodiscard]] Events ways_made(const State&, const Claimant&, const Victims&);
 
 }  // namespace tranche::engine

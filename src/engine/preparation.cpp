@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/schedule.hpp"
 #include "policy/backfill.hpp"
 
 namespace tranche::engine {
@@ -57,7 +58,7 @@ Preparation::Milli Preparation::room_below(std::uint8_t priority) const {
     for (const LeaseId lease_id : state_.index.capacity->leases_on(id)) {
       const Lease& lease = state_.leases.at(lease_id);
       const Job* job = state_.job(lease.job);
-      if (!lease.live() || job == nullptr || job->ask.preemptible) continue;
+      if (!lease.live() || !lease.holds_slices() || job == nullptr || job->ask.preemptible) continue;
       take(
           job->ask.priority > priority ? present : room, lease.gpu_milli(), stays_until(*job, lease.granted));
     }
@@ -109,6 +110,18 @@ void Preparation::started(const Job& job) {
   if (!on() || job.ask.preemptible) return;
   for (auto& [priority, ahead] : by_priority_)
     if (job.ask.priority <= priority) take(ahead.room, job.ask.gpu_milli(), stays_until(job, now_));
+}
+
+void Preparation::append_kept(const Job& job, const policy::Shape& shape, std::vector<Barred>& barred) {
+  const bool due = within_guarantee(state_, tenant_of(state_, job.owner), job.ask.gpu_milli()) ||
+                   now_ - job.submitted >= kAgedAfter;
+  if (!on() || job.ask.preemptible || shape.devices == 0 || due) return;
+  if (stays_until(job, now_) <= hour_start(now_) + hours(1)) return;  // Gone before it matters.
+  if (!layouts_) layouts_ = plan_layouts(state_, now_, now_ + kLayoutAhead);
+  for (const PlannedPartition& one : *layouts_) {
+    if (one.priority <= job.ask.priority || wire::equal_ignoring_case(one.profile, job.ask.profile)) continue;
+    barred.push_back({one.device, shape.profile != 0 ? one.slots : kAllSlots});
+  }
 }
 
 Instant Preparation::look_again() const {

@@ -5,7 +5,10 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <vector>
 
+#include "engine/layout_plan.hpp"
 #include "engine/state.hpp"
 
 namespace tranche::engine {
@@ -17,6 +20,9 @@ class Preparation {
   [[nodiscard]] bool leaves_room(const Job&);
   void started(const Job&);
   [[nodiscard]] Instant look_again() const;  // The next hour is judged anew.
+  // Devices, and slots of them, that are to be cut for work that goes first and is expected while the job
+  // would be there.
+  void append_kept(const Job&, const policy::Shape&, std::vector<Barred>&);
 
  private:
   static constexpr std::size_t kHours = 24;
@@ -36,6 +42,7 @@ class Preparation {
   const State& state_;
   Instant now_;
   std::map<std::uint8_t, Outlook> by_priority_;
+  std::optional<std::vector<PlannedPartition>> layouts_;
 };
 
 }  // namespace tranche::engine

@@ -15,16 +15,19 @@ using namespace std::chrono_literals;
 using std::chrono::sys_days;
 
 Instant utc(int year, unsigned month, unsigned day, Duration clock = {}) {
-  return Instant{sys_days{std::chrono::year{year} / std::chrono::month{month} / std::chrono::day{day}}} + clock;
+  return Instant{sys_days{std::chrono::year{year} / std::chrono::month{month} / std::chrono::day{day}}} +
+         clock;
 }
 
 // Madrid, over the end of summer time on 26 October 2025.
-const Zones kZones{{"Europe/Madrid",
-                    {{Instant{}, 3600}, {utc(2025, 3, 30, 1h), 7200}, {utc(2025, 10, 26, 1h), 3600}}}};
+const Zones kZones{
+    {"Europe/Madrid", {{Instant{}, 3600}, {utc(2025, 3, 30, 1h), 7200}, {utc(2025, 10, 26, 1h), 3600}}}};
 
 PriceList nights() {
   return {.name = "nights",
-          .rules = {{.name = "night", .gpu_hour = units(1), .hours = Hours{"22:00", "06:00", "Europe/Madrid", {}}},
+          .rules = {{.name = "night",
+                     .gpu_hour = units(1),
+                     .hours = Hours{"22:00", "06:00", "Europe/Madrid", {}}},
                     {.name = "day", .gpu_hour = units(3)}},
           .zones = kZones};
 }
@@ -35,7 +38,7 @@ TEST_CASE("price: hours of the day are those of their zone, also in the night wh
   CHECK(name_at(utc(2025, 10, 24, 19h + 59min)) == "day");  // 21:59
   CHECK(name_at(utc(2025, 10, 24, 20h)) == "night");        // 22:00 in summer
   CHECK(name_at(utc(2025, 10, 25, 3h + 59min)) == "night");
-  CHECK(name_at(utc(2025, 10, 25, 4h)) == "day");  // 06:00
+  CHECK(name_at(utc(2025, 10, 25, 4h)) == "day");    // 06:00
   CHECK(name_at(utc(2025, 10, 26, 4h)) == "night");  // 05:00 in winter
   CHECK(name_at(utc(2025, 10, 26, 5h)) == "day");
   // Nine hours of that night are cheap, and no instant is priced by a rule that does not hold.
@@ -65,7 +68,9 @@ TEST_CASE("price: days of the week, and rules by class, priority, region, tenant
                 {.name = "rest"}};
   REQUIRE(world.run(SetPriceList{list}, world.root));
   const Instant monday = utc(2025, 10, 27, 12h);
-  const auto name = [&](const PriceQuery& query, Instant at) { return price_at({list}, query, at)->rule.name; };
+  const auto name = [&](const PriceQuery& query, Instant at) {
+    return price_at({list}, query, at)->rule.name;
+  };
   CHECK(name({}, utc(2025, 10, 26, 12h)) == "sunday");
   CHECK(name({}, monday) == "rest");
   CHECK(name({.parties = {world.traders[0], world.tenants[0]}}, monday) == "tenant");
@@ -88,8 +93,9 @@ TEST_CASE("price: a list that makes no sense is refused with the number and name
   CHECK(problem({.name = "x", .used_percent = 40}).find("basis: mixed") != std::string::npos);
   CHECK(problem({.name = "x", .basis = ChargeBasis::kUsed, .dimension = wire::ChargeDimension::kMemory})
             .find("counted in compute") != std::string::npos);
-  CHECK(problem({.name = "x", .hours = Hours{"22:00", "06:00", "Europe/Atlantis", {}}}).find("no time zone") !=
-        std::string::npos);
+  CHECK(
+      problem({.name = "x", .hours = Hours{"22:00", "06:00", "Europe/Atlantis", {}}}).find("no time zone") !=
+      std::string::npos);
   CHECK(problem({.name = "x", .hours = Hours{"22", "06:00", "Europe/Madrid", {}}}).find("written like") !=
         std::string::npos);
   CHECK(problem({.name = "x", .minute_from = 60, .hours = Hours{"22:00", "06:00", "Europe/Madrid", {}}})
@@ -98,7 +104,8 @@ TEST_CASE("price: a list that makes no sense is refused with the number and name
         std::string::npos);
   CHECK(problem({.name = "x", .gpu_hour = units(1), .storage_gib_hour = units(1)}).find("nothing else") !=
         std::string::npos);
-  CHECK(problem({.name = "x", .priority_min = 60, .priority_max = 50}).find("priorities") != std::string::npos);
+  CHECK(problem({.name = "x", .priority_min = 60, .priority_max = 50}).find("priorities") !=
+        std::string::npos);
 }
 
 TEST_CASE("price: the list names what is charged: compute, memory, or the larger share of the two") {
@@ -115,7 +122,8 @@ TEST_CASE("price: the list names what is charged: compute, memory, or the larger
 
 TEST_CASE("cost: what a smaller slice would have saved is told where use was measured") {
   MarketWorld world(1, units(1000));
-  REQUIRE(world.run(SetPriceList{{.name = "list", .rules = {{.name = "all", .gpu_hour = units(10)}}}}, world.root));
+  REQUIRE(world.run(SetPriceList{{.name = "list", .rules = {{.name = "all", .gpu_hour = units(10)}}}},
+                    world.root));
   const Instant start = world.clock;
   const auto use = [&](LeaseId lease, std::int64_t busy_percent, std::int64_t memory_percent) {
     constexpr std::int64_t kMemory = 80'000'000'000;
@@ -139,7 +147,8 @@ TEST_CASE("cost: what a smaller slice would have saved is told where use was mea
   use({1}, 20, 30);  // Memory decides: 33 % with some air, in twentieths 35 %.
   use({2}, 95, 10);  // Nothing smaller would do.
   use({3}, 0, 0);    // Nothing was measured.
-  const auto report = cost_report(world.state, world.tenants[0], wire::CostBy::kJob, start - 24h, world.clock);
+  const auto report =
+      cost_report(world.state, world.tenants[0], wire::CostBy::kJob, start - 24h, world.clock);
   for (const wire::CostRow& row : report.items) {
     CAPTURE(row.what);
     CHECK(row.smaller_slice_saves == (row.what == "job_000001" ? Money{6'500'000} : Money{}));
@@ -148,8 +157,8 @@ TEST_CASE("cost: what a smaller slice would have saved is told where use was mea
   CHECK(report.smaller_slice_saves == Money{6'500'000});
   // By use alone a smaller slice saves nothing.
   REQUIRE(world.run(
-      SetPriceList{{.name = "used",
-                    .rules = {{.name = "all", .gpu_hour = units(10), .basis = ChargeBasis::kUsed}}}},
+      SetPriceList{
+          {.name = "used", .rules = {{.name = "all", .gpu_hour = units(10), .basis = ChargeBasis::kUsed}}}},
       world.root));
   use({4}, 20, 30);
   const auto after = cost_report(world.state, world.tenants[0], wire::CostBy::kJob, start - 24h, world.clock);

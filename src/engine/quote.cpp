@@ -25,9 +25,10 @@ std::optional<Refusal> room_problem(const State& state, PartyId party) {
                    .message = "this exchange keeps no quotes",
                    .fix = "buy at once with a limit: nothing costs more than that"};
   const PartyId tenant = tenant_of(state, party);
-  const auto live = std::count_if(state.market.quotes.begin(),
-                                  state.market.quotes.end(),
-                                  [&](const auto& one) { return tenant_of(state, one.second.party) == tenant; });
+  const auto live =
+      std::count_if(state.market.quotes.begin(), state.market.quotes.end(), [&](const auto& one) {
+        return tenant_of(state, one.second.party) == tenant;
+      });
   if (static_cast<std::size_t>(live) < kQuotesMost) return std::nullopt;
   return Refusal{.reason = Reason::kQuota,
                  .rule = "quotes",
@@ -186,10 +187,11 @@ Decision decide(const State& state, const Envelope& envelope, const Actor& actor
   const Quote* quote = find_quote(state, command.quote);
   if (auto r = quote_problem(state, actor, quote)) return refuse(*r);
   if (envelope.at >= quote->expires)
-    return refuse(Refusal{.reason = Reason::kConflict,
-                          .rule = "expired",
-                          .message = id_text("quo_", quote->id.value) + " was kept until " + text(quote->expires),
-                          .fix = "ask again: tranche market quote … --keep"});
+    return refuse(
+        Refusal{.reason = Reason::kConflict,
+                .rule = "expired",
+                .message = id_text("quo_", quote->id.value) + " was kept until " + text(quote->expires),
+                .fix = "ask again: tranche market quote … --keep"});
   Events events;
   Money paid{};
   std::uint64_t next = state.market.next_contract;

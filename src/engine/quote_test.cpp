@@ -92,7 +92,8 @@ TEST_CASE("quote: an offer taken back while it is quoted does not come back afte
   world.check_money();
 }
 
-TEST_CASE("quote: it takes money, room in the budget, and no more than eight of a tenant; strangers see none") {
+TEST_CASE(
+    "quote: it takes money, room in the budget, and no more than eight of a tenant; strangers see none") {
   Quoting world;
   REQUIRE(world.list(0, world.device(0), 500, world.slot, 96));
   CHECK(world.run(world.question(0), world.traders[0]).error().rule == "immediate");  // His own.

@@ -26,6 +26,7 @@ Ends ends_on(const State& state, const Node& node, Instant before) {
   bool any = false;
   for (const LeaseId id : state.index.capacity->leases_on(node.id)) {
     const Lease& lease = state.leases.at(id);
+    if (!lease.holds_slices()) continue;
     ends.emplace_back(expected_end(state, lease), &lease);
     any = any || ends.back().first < before;
   }

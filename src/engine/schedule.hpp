@@ -9,6 +9,9 @@ namespace tranche::engine {
 // Epochs that one record may give to leases; they grow with the journal.
 constexpr std::uint64_t kEpochsOfRecord = 512;
 
+// Who has waited so long goes first, in the order of submission.
+constexpr Duration kAgedAfter = std::chrono::hours(48);
+
 // Whether a Schedule command could decide anything now.
 [[nodiscard]] bool schedule_due(const State&, Instant now);
 

@@ -111,7 +111,12 @@ TEST_CASE("schedule: tenants meet on a device only when both agreed") {
 TEST_CASE("schedule: simulated capacity is for those who ask for it, and for nothing else") {
   Office world;
   world.node("sim-a", 8);
-  const JobId real = world.submit(world.ana, gpus(1));
+  const auto refused = world.run(SubmitJob{.ask = gpus(1), .spec = "{}"}, world.ana);
+  REQUIRE(!refused);
+  CHECK(refused.error().rule == "capacity");
+  Ask waits = gpus(1);
+  waits.may_burst = true;
+  const JobId real = world.submit(world.ana, waits);
   Ask ask = gpus(1);
   ask.simulated = true;
   const JobId simulated = world.submit(world.ana, ask);
@@ -125,6 +130,7 @@ TEST_CASE("schedule: a gang starts whole or not at all, and falls together") {
   world.node("a", 2);
   Ask gang = gpus(4);
   gang.nodes = 2;
+  gang.may_burst = true;  // One of its nodes is yet to come.
   const JobId id = world.submit(world.ana, gang);
   CHECK(world.schedule() == 0);
   world.node("b", 2);

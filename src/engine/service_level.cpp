@@ -6,6 +6,7 @@
 
 #include "engine/billing.hpp"
 #include "engine/decide.hpp"
+#include "engine/guarantee.hpp"
 #include "engine/lease_meter.hpp"
 #include "engine/spend.hpp"
 
@@ -80,8 +81,9 @@ std::int64_t may_be_missed(const ServiceLevel& level, std::int64_t promised) {
 
 void give_back(State& state, const Envelope& envelope, const LevelJudged& event) {
   const auto found = state.jobs.find(event.job);
-  const bool known =
-      found != state.jobs.end() || event.delivery.booking != ClaimId{};  // A service has a job.
+  const bool known = found != state.jobs.end() ||
+                     event.delivery.booking != ClaimId{} ||  // A service has a job.
+                     event.day != Instant{};
   if (event.credit <= Money{} || !known) return;
   const AccountId account = paying_account(state, payer_of(state, event.owner));
   const std::array legs{
@@ -103,6 +105,7 @@ void turn_month(ServiceLevel& level, Instant at) {
   level.kept = level.missed = 0;
   level.credited = {};
   level.delivery = {};
+  level.guarantee = {};
 }
 
 void keep_miss(ServiceLevel& level, const LevelMiss& miss) {
@@ -140,17 +143,35 @@ void count_answers(ServiceLevel& level, const Envelope& envelope, const LevelJud
     keep_miss(level, {.job = event.job, .at = envelope.at, .answering = hour});
 }
 
+void count_day(ServiceLevel& level, const Envelope& envelope, const LevelJudged& event) {
+  close_day(level, event.day);
+  if (event.delivery.promised == 0) return;
+  level.guarantee.promised += event.delivery.promised;
+  level.guarantee.missed += event.delivery.missed;
+  level.credited.micros += event.credit.micros;
+  const Int128 most = Int128{event.delivery.promised} * (1000 - level.terms.guarantee_permille) / 1000;
+  const bool kept = event.delivery.missed <= most;
+  ++(kept ? level.kept : level.missed);
+  if (!kept) keep_miss(level, {.at = envelope.at, .delivery = event.delivery, .day = event.day});
+}
+
 }  // namespace
 
 Decision decide(const State& state, const Envelope&, const Actor& actor, const SetLevel& command) {
   if (auto refusal = check_access(state, actor, Action::kManagePlatform, kPlatform)) return refuse(*refusal);
   if (state.party(command.key.party) == nullptr) return refuse(not_found());
   const LevelTerms& terms = command.terms;
-  const bool sane = !command.key.name.empty() && terms.start_within >= Duration{} &&
-                    (terms.start_within > Duration{} || terms.keep_deadlines ||
-                     terms.delivered_permille > 0 || terms.keep_objectives) &&
-                    terms.delivered_permille <= 1000 && terms.target_permille <= 1000 &&
-                    terms.credit_percent <= 100 && state.work.levels.size() < kLevelsMax;
+  const bool promises = terms.start_within > Duration{} || terms.keep_deadlines || terms.keep_objectives ||
+                        terms.delivered_permille > 0 || terms.guarantee_permille > 0;
+  const bool sane = !command.key.name.empty() && terms.start_within >= Duration{} && promises &&
+                    terms.delivered_permille <= 1000 && terms.guarantee_permille <= 1000 &&
+                    terms.target_permille <= 1000 && terms.credit_percent <= 100 &&
+                    state.work.levels.size() < kLevelsMax;
+  if (terms.guarantee_permille > 0 && command.key.party.kind() != PartyKind::kTenant)
+    return refuse(Refusal{.reason = Reason::kInvalid,
+                          .rule = "service level",
+                          .message = "what is guaranteed is promised to a tenant",
+                          .fix = "name a tenant: tranche level set firm --party acme --guarantee 99%"});
   if (!sane)
     return refuse(
         Refusal{.reason = Reason::kInvalid,
@@ -235,6 +256,7 @@ void apply(State& state, const Envelope& envelope, const LevelJudged& event) {
   turn_month(level, envelope.at);
   if (event.delivery.booking != ClaimId{}) return count_delivery(level, envelope, event);
   if (!event.answering.service.empty()) return count_answers(level, envelope, event);
+  if (event.day != Instant{}) return count_day(level, envelope, event);
   const Job* job = state.job(event.job);
   const bool judged =
       event.start || (level.terms.keep_deadlines && job != nullptr && job->ask.deadline.has_value());
@@ -271,6 +293,7 @@ std::vector<LevelRisk> levels_at_risk(const State& state, const ServiceLevel& le
     if (promises_answers(state, level, service) && service.hour.judged >= kEnoughToTell &&
         is_too_slow(level, service.hour.judged, service.hour.in_time))
       risks.push_back({.left = service.hour.from + std::chrono::hours(1) - state.now, .service = key.name});
+  add_short_guarantees(state, level, risks);
   for (const auto& [owner, jobs] : state.index.jobs_by_owner) {
     if (!is_at_or_below(state, owner, level.key.party)) continue;
     for (const JobId id : jobs) {

@@ -30,6 +30,7 @@ struct LevelTerms {
   std::uint32_t credit_percent = 0;         // Of what a job cost, when it was not kept for it.
   std::uint32_t delivered_permille = 0;     // Of what is booked, so much is really there; zero: no promise.
   bool keep_objectives = false;             // Services answer within their latency objectives.
+  std::uint32_t guarantee_permille = 0;     // Of its guarantee, as far as it asks for it; zero: no promise.
   bool operator==(const LevelTerms&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(LevelTerms,
@@ -40,7 +41,8 @@ BOOST_DESCRIBE_STRUCT(LevelTerms,
                        target_permille,
                        credit_percent,
                        delivered_permille,
-                       keep_objectives))
+                       keep_objectives,
+                       guarantee_permille))
 
 // Requests of one service in one hour, and those that were answered within its objective.
 struct Answering {
@@ -63,6 +65,22 @@ struct Delivery {
 };
 BOOST_DESCRIBE_STRUCT(Delivery, (), (booking, promised, missed))
 
+// What a party asked of its guarantee and did not get, day by day. In milli-devices and their seconds.
+struct GuaranteeAccount {
+  Instant day{};  // That is counted now.
+  Instant since{};
+  std::int64_t wanted_milli = 0;  // Of the guarantee, by what runs and what waits.
+  std::int64_t missing_milli = 0;
+  std::int64_t promised = 0;
+  std::int64_t missed = 0;
+  std::int64_t carried_promised = 0, carried_missed = 0;  // Microseconds below a second, times milli.
+  bool operator==(const GuaranteeAccount&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(
+    GuaranteeAccount,
+    (),
+    (day, since, wanted_milli, missing_milli, promised, missed, carried_promised, carried_missed))
+
 struct LevelMiss {
   JobId job{};
   Instant at{};
@@ -70,8 +88,9 @@ struct LevelMiss {
   bool start = false;     // It began late; else it ended late.
   Delivery delivery{};    // Or a window that was not all there.
   Answering answering{};  // Or a service that was too slow.
+  Instant day{};          // Or a day on which the guarantee was not.
 };
-BOOST_DESCRIBE_STRUCT(LevelMiss, (), (job, at, late, start, delivery, answering))
+BOOST_DESCRIBE_STRUCT(LevelMiss, (), (job, at, late, start, delivery, answering, day))
 
 struct ServiceLevel {
   LevelKey key{};
@@ -83,8 +102,13 @@ struct ServiceLevel {
   std::vector<LevelMiss> misses{};  // The last ones.
   std::vector<JobId> owing{};       // Jobs that run and will be given something back when they end.
   Delivery delivery{};              // Of all windows that closed this month.
+  GuaranteeAccount account{};
+  Delivery guarantee{};  // Of the days of this month that are over.
 };
-BOOST_DESCRIBE_STRUCT(ServiceLevel, (), (key, terms, month, kept, missed, credited, misses, owing, delivery))
+BOOST_DESCRIBE_STRUCT(
+    ServiceLevel,
+    (),
+    (key, terms, month, kept, missed, credited, misses, owing, delivery, account, guarantee))
 
 struct SetLevel {
   LevelKey key{};
@@ -113,16 +137,27 @@ struct LevelJudged {
   Money credit{};         // Given back now.
   Delivery delivery{};    // Of a window, instead of a job.
   Answering answering{};  // Of a service's hour, instead of both.
+  Instant day{};          // Set: of what was guaranteed on this day.
 };
-BOOST_DESCRIBE_STRUCT(LevelJudged, (), (key, owner, job, start, late, credit, delivery, answering))
+BOOST_DESCRIBE_STRUCT(LevelJudged, (), (key, owner, job, start, late, credit, delivery, answering, day))
+
+struct GuaranteeNoted {  // How much of its guarantee the party asks for from now on, and does not have.
+  LevelKey key{};
+  PartyId owner{};
+  std::int64_t wanted_milli = 0;
+  std::int64_t missing_milli = 0;
+};
+BOOST_DESCRIBE_STRUCT(GuaranteeNoted, (), (key, owner, wanted_milli, missing_milli))
 
 // A job that waits or runs, and may break a promise: more than half of the time to start has passed, or what
 // it may still take reaches beyond its deadline.
 struct LevelRisk {
   JobId job{};
-  Duration left{};        // Until it is broken; negative: it is.
-  ClaimId booking{};      // Or an open window that is not all there.
-  std::string service{};  // Or a service whose running hour is below the target.
+  Duration left{};                 // Until it is broken; negative: it is.
+  ClaimId booking{};               // Or an open window that is not all there.
+  std::string service{};           // Or a service whose running hour is below the target.
+  std::int64_t missing_milli = 0;  // Or so much of the guarantee: asked for now, or not in service at all.
+  bool out_of_service = false;
 };
 
 }  // namespace tranche::engine

@@ -162,7 +162,8 @@ class Keeper {
     for (const LeaseId id : state_.index.capacity->leases_on(device.node)) {
       const Lease& lease = state_.leases.at(id);
       const Job* job = state_.job(lease.job);
-      if (!lease.live() || lease.revoked || lease.booking != ClaimId{} || job == nullptr) continue;
+      if (!lease.live() || !lease.holds_slices() || lease.revoked) continue;
+      if (lease.booking != ClaimId{} || job == nullptr) continue;
       if (window.from > now_ && expected_end(state_, lease) <= window.from) continue;
       for (const Slice& slice : lease.slices)
         if (slice.device == device.id)

@@ -77,9 +77,9 @@ std::optional<Refusal> spend_problem(const State& state, PartyId party, Money am
     return Refusal{.reason = Reason::kBudget,
                    .rule = "spend",
                    .where = where,
-                   .message = where + " may spend " + money_text(*at->quota.spend) +
-                              " a " + std::string(wire::name_of(at->quota.period)) +
-                              ", and this could cost " + money_text(amount),
+                   .message = where + " may spend " + money_text(*at->quota.spend) + " a " +
+                              std::string(wire::name_of(at->quota.period)) + ", and this could cost " +
+                              money_text(amount),
                    .fix = left > 0 ? "ask for what costs at most " + money_text({left})
                                    : "wait for the next " + std::string(wire::name_of(at->quota.period)) +
                                          ", or ask the administrator of " + where,

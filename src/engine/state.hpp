@@ -18,6 +18,7 @@
 #include "engine/capacity_cost.hpp"
 #include "engine/credit_note.hpp"
 #include "engine/demand.hpp"
+#include "engine/foretold.hpp"
 #include "engine/health.hpp"
 #include "engine/invoice.hpp"
 #include "engine/job.hpp"
@@ -101,6 +102,7 @@ struct State {
   std::map<DeviceDayKey, DeviceDayUse> device_days{};
   std::map<VolumeId, Volume> volumes{};  // Those that are gone stay, with their receipts.
   Workloads work{};
+  Foretold foretold{};
   Indexes index{};
 
   [[nodiscard]] const Party* party(PartyId id) const {

@@ -157,11 +157,9 @@ void apply(State& state, const Envelope& envelope, const StorageCharged& event) 
     post(state.ledger, legs);
     add_spent(state, event.party, event.amount, envelope.at);
   }
-  CostLine& line = cost_line(state,
-                             {.party = event.party,
-                              .payer = event.account.owner(),
-                              .volume = event.volume,
-                              .at = event.from});
+  CostLine& line = cost_line(
+      state,
+      {.party = event.party, .payer = event.account.owner(), .volume = event.volume, .at = event.from});
   line.model = "storage";
   line.amount.micros += event.amount.micros;
 }

@@ -104,9 +104,8 @@ std::optional<Refusal> profile_problem(const State& state, PartyId party, const 
 
 template <class T>
 void insert_by_time(std::vector<T>& list, const T& value) {
-  const auto at = std::upper_bound(list.begin(), list.end(), value, [](const T& a, const T& b) {
-    return *a.valid_from < *b.valid_from;
-  });
+  const auto at = std::upper_bound(
+      list.begin(), list.end(), value, [](const T& a, const T& b) { return *a.valid_from < *b.valid_from; });
   list.insert(at, value);
 }
 
@@ -163,8 +162,8 @@ TaxTerms tax_terms(const State& state, PartyId party, Instant at) {
       terms.note = "Exempt from " + terms.name + ", certificate " + profile->number;
       break;
     case TaxTreatment::kReverseCharge:
-      terms.note = "Reverse charge: " + terms.name + " to be accounted for by the customer, " +
-                   profile->number;
+      terms.note =
+          "Reverse charge: " + terms.name + " to be accounted for by the customer, " + profile->number;
       break;
   }
   return terms;
@@ -211,8 +210,7 @@ Decision decide(const State& state,
 
 void apply(State& state, const Envelope&, const TaxProfileSet& event) {
   auto& profiles = state.taxes.profiles[event.party];
-  std::erase_if(profiles,
-                [&](const TaxProfile& one) { return one.valid_from == event.profile.valid_from; });
+  std::erase_if(profiles, [&](const TaxProfile& one) { return one.valid_from == event.profile.valid_from; });
   insert_by_time(profiles, event.profile);
   note_tax_change(state.taxes, *event.profile.valid_from);
 }

@@ -21,9 +21,9 @@ using wire::TaxTreatment;
 struct State;
 
 struct Taxes {
-  std::vector<TaxRate> rates{};                            // By the time from which they hold.
+  std::vector<TaxRate> rates{};                           // By the time from which they hold.
   std::map<PartyId, std::vector<TaxProfile>> profiles{};  // Likewise.
-  std::vector<Instant> changes{};                          // When any of them begins to hold; rebuilt.
+  std::vector<Instant> changes{};                         // When any of them begins to hold; rebuilt.
 };
 void note_tax_change(Taxes&, Instant from);
 

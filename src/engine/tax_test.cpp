@@ -30,8 +30,9 @@ struct Taxed : MarketWorld {
   }
   void use(PartyId who, Duration length, const std::string& model = "H100") {
     const LeaseId lease{++leases};
-    TRANCHE_CHECK(run(OpenMeter{{.lease = lease, .job = {leases}, .party = who, .model = model, .milli = 1000}})
-                      .has_value());
+    TRANCHE_CHECK(
+        run(OpenMeter{{.lease = lease, .job = {leases}, .party = who, .model = model, .milli = 1000}})
+            .has_value());
     const Instant start = clock;
     clock += length;
     TRANCHE_CHECK(
@@ -48,7 +49,9 @@ struct Taxed : MarketWorld {
                            .valid_from = from == Instant{} ? std::nullopt : std::optional(from)}},
                root);
   }
-  Decision profile(PartyId who, TaxProfile profile) { return run(SetTaxProfile{who, std::move(profile)}, root); }
+  Decision profile(PartyId who, TaxProfile profile) {
+    return run(SetTaxProfile{who, std::move(profile)}, root);
+  }
   void month_ends() {
     clock = month_of(clock + days(32)) + hours(2);
     TRANCHE_CHECK(run(Tick{}).has_value());
@@ -66,17 +69,17 @@ struct Taxed : MarketWorld {
 
 TEST_CASE("tax: whole cents, half to even, exact for any amount") {
   CHECK(tax_of(units(100), 210'000) == units(21));
-  CHECK(tax_of({2'500'000}, 10'000) == Money{20'000});   // 2.5 cents: to the even one.
-  CHECK(tax_of({3'500'000}, 10'000) == Money{40'000});   // 3.5 cents.
+  CHECK(tax_of({2'500'000}, 10'000) == Money{20'000});  // 2.5 cents: to the even one.
+  CHECK(tax_of({3'500'000}, 10'000) == Money{40'000});  // 3.5 cents.
   CHECK(tax_of({-2'500'000}, 10'000) == Money{-20'000});
-  CHECK(tax_of({10'000}, 88'750) == Money{});            // 0.08875 cents.
+  CHECK(tax_of({10'000}, 88'750) == Money{});  // 0.08875 cents.
   CHECK(tax_of({INT64_MAX / 2}, 1'000'000).micros % 10'000 == 0);
   // Against another way to say it: the nearest cent, checked by its distance.
   Random random(7);
   for (int i = 0; i < 20'000; ++i) {
     const Money base{static_cast<std::int64_t>(random.below(1'000'000'000'000)) - 500'000'000'000};
     const auto ppm = static_cast<std::int64_t>(random.below(1'000'001));
-    const Int128 exact = Int128{base.micros} * ppm;                       // Millionths of a micro-unit.
+    const Int128 exact = Int128{base.micros} * ppm;  // Millionths of a micro-unit.
     const Int128 given = Int128{tax_of(base, ppm).micros} * 1'000'000;
     const Int128 off = given > exact ? given - exact : exact - given;
     CHECK(off <= Int128{5'000} * 1'000'000);
@@ -89,9 +92,9 @@ TEST_CASE("tax: an invoice has the tax of its country, posted when it is issued,
   REQUIRE(world.rate("ES", 210'000));
   REQUIRE(world.profile(world.tenants[0],
                         {.legal_name = "Acme SL", .address = "Madrid", .country = "ES", .number = "ESB1"}));
-  world.use(world.traders[0], hours(10));                       // 33.333330
+  world.use(world.traders[0], hours(10));                        // 33.333330
   world.use(world.traders[0], std::chrono::minutes(7), "A100");  // 0.388888
-  world.use(world.traders[1], hours(1));                        // No profile, no tax.
+  world.use(world.traders[1], hours(1));                         // No profile, no tax.
   const Money credit = world.credit(0);
   const wire::InvoiceView running = world.bill(0);
   CHECK_FALSE(running.final);
@@ -145,9 +148,8 @@ TEST_CASE("tax: exempt, reverse charge, a rate of one's own, a region; and nobod
   REQUIRE(world.profile(world.tenants[1], {.country = "ES", .rate_ppm = 40'000, .rate_name = "reduced"}));
   CHECK(tax_terms(world.state, world.tenants[1], world.clock).rate_ppm == 40'000);
   CHECK(tax_terms(world.state, world.tenants[1], world.clock).name == "reduced");
-  REQUIRE(world.profile(
-      world.tenants[2],
-      {.country = "DE", .number = "DE9", .treatment = TaxTreatment::kReverseCharge}));
+  REQUIRE(world.profile(world.tenants[2],
+                        {.country = "DE", .number = "DE9", .treatment = TaxTreatment::kReverseCharge}));
   world.use(world.traders[2], hours(3));
   world.month_ends();
   const wire::InvoiceView bill = world.bill(2);
@@ -156,7 +158,8 @@ TEST_CASE("tax: exempt, reverse charge, a rate of one's own, a region; and nobod
   CHECK(bill.taxes[0].note.find("accounted for by the customer, DE9") != std::string::npos);
   CHECK(world.run(SetTaxRate{{.country = "ES", .rate_ppm = 1}}, world.traders[0]).error().reason ==
         Reason::kForbidden);
-  CHECK(world.run(SetTaxProfile{world.tenants[0], {}}, world.traders[0]).error().reason == Reason::kForbidden);
+  CHECK(world.run(SetTaxProfile{world.tenants[0], {}}, world.traders[0]).error().reason ==
+        Reason::kForbidden);
 }
 
 TEST_CASE("tax: a rate that changes within a month splits its lines, and issued invoices stay") {
@@ -223,7 +226,8 @@ TEST_CASE("tax: what credit does not cover is owed, and never refused") {
   CHECK(world.credit(0) == Money{3'670'000});
 }
 
-TEST_CASE("tax: random months: taxes, rounding and revenue are what the invoices say, and all accounts zero") {
+TEST_CASE(
+    "tax: random months: taxes, rounding and revenue are what the invoices say, and all accounts zero") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -235,8 +239,7 @@ TEST_CASE("tax: random months: taxes, rounding and revenue are what the invoices
     for (int round = 0; round < 3; ++round) {
       world.month = month_of(world.clock);
       for (int i = 0; i < 8; ++i) {
-        if (random.below(4) == 0)
-          REQUIRE(world.rate("ES", static_cast<std::int64_t>(random.below(300'000))));
+        if (random.below(4) == 0) REQUIRE(world.rate("ES", static_cast<std::int64_t>(random.below(300'000))));
         world.use(world.traders[random.below(3)],
                   Duration(static_cast<std::int64_t>(random.below(200'000'000'000))),
                   random.below(2) == 0 ? "H100" : "A100");
@@ -249,8 +252,8 @@ TEST_CASE("tax: random months: taxes, rounding and revenue are what the invoices
         rounding.micros += bill.rounding.micros;
         for (std::uint32_t line = 1; line <= bill.lines.size(); ++line) {
           const Money amount{static_cast<std::int64_t>(random.below(20)) * 100'000};
-          const auto note = world.run(
-              CreditInvoice{world.tenants[who], world.month, amount, line, "test"}, world.root);
+          const auto note =
+              world.run(CreditInvoice{world.tenants[who], world.month, amount, line, "test"}, world.root);
           if (!note) continue;
           const CreditNote& made = std::get<InvoiceCredited>(note->back()).note;
           credited.micros += made.amount.micros;

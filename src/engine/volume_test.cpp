@@ -190,7 +190,7 @@ TEST_CASE("volume: a snapshot of the state keeps them, and one from before them 
   const auto again = decode_state(encode_state(shop.state));
   REQUIRE(again);
   CHECK(again->volumes.begin()->second.name == "data");
-  constexpr std::size_t kCounts = 11;  // Of volumes, and of ten kinds of things about workloads.
+  constexpr std::size_t kCounts = 13;  // Of volumes, and of twelve kinds of things about workloads.
   const auto old = decode_state(before.substr(0, before.size() - kCounts));
   REQUIRE(old);
   CHECK(old->volumes.empty());

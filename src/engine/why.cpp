@@ -2,6 +2,8 @@
 #include "engine/why.hpp"
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 #include "base/text.hpp"
 #include "engine/booking_limits.hpp"
@@ -23,20 +25,32 @@ std::string counted(std::int64_t count, std::string_view what) {
   return std::to_string(count) + ' ' + std::string(what) + (count == 1 ? "" : "s");
 }
 
+// As the pass takes them: who has waited too long, priority, whose tenant had less lately, submission.
 void list_ahead(const State& state, const Actor& actor, const Job& job, wire::Why& why) {
+  const auto ranks = state.index.capacity->ranks(state.now);
+  const auto turn_of = [&](const WaitingKey& key, const Job& one) {
+    if (state.now - one.submitted >= kAgedAfter) return std::tuple(-1, 0, one.id);
+    const auto rank = ranks.find(key.tenant);
+    return std::tuple(key.tier, rank == ranks.end() ? 0 : rank->second, one.id);
+  };
+  const auto own = turn_of({.tier = 100 - job.ask.priority, .tenant = tenant_of(state, job.owner)}, job);
+  std::set<std::tuple<std::int32_t, std::int32_t, JobId>> first;
   for (const auto& [key, jobs] : state.index.capacity->waiting()) {
-    if (key.tier > 100 - job.ask.priority) break;
     for (const JobId id : jobs) {
-      if (id == job.id || (key.tier == 100 - job.ask.priority && id > job.id)) continue;
+      const auto turn = turn_of(key, state.jobs.at(id));
+      if (turn >= own) continue;
       ++why.ahead_count;
-      if (why.ahead.size() == kAheadShown) continue;
-      const Job& other = state.jobs.at(id);
-      const bool visible = can_see(state, actor, other);
-      why.ahead.push_back({.job = visible ? id : JobId{},
-                           .name = visible ? other.name : "",
-                           .party = visible ? path_of(state, other.owner) : "",
-                           .gpu_milli = other.ask.gpu_milli()});
+      first.insert(turn);
+      if (first.size() > kAheadShown) first.erase(std::prev(first.end()));
     }
+  }
+  for (const auto& [tier, rank, id] : first) {
+    const Job& other = state.jobs.at(id);
+    const bool visible = can_see(state, actor, other);
+    why.ahead.push_back({.job = visible ? id : JobId{},
+                         .name = visible ? other.name : "",
+                         .party = visible ? path_of(state, other.owner) : "",
+                         .gpu_milli = other.ask.gpu_milli()});
   }
 }
 
@@ -96,6 +110,15 @@ std::optional<std::pair<WaitReason, std::string>> held_back(const State& state, 
   return std::nullopt;
 }
 
+// A job that is off its devices for the sake of others.
+std::string paused_story(const State& state, const Job& job) {
+  const Lease& lease = state.leases.at(job.leases.front());
+  if (lease.parking != Parking::kParked) return text(job.id) + " is paused";
+  return "paused since " + text(lease.parked) +
+         ": work with more right to its place has it; it goes on there when the place is free, or from its "
+         "checkpoint where there is room sooner";
+}
+
 std::optional<Refusal> money_problem(const State& state, const Job& job) {
   return funding_problem(state, job.owner, job.id, job.ask, job.admission, Money{}, state.now);
 }
@@ -122,6 +145,11 @@ std::string held_summary(const Job& job) {
 
 wire::Why explain(const State& state, const Actor& actor, const Job& job) {
   wire::Why why{.job = job.id, .state = std::string(wire::name_of(job.state)), .since = job.submitted};
+  if (job.state == JobState::kPaused && !job.leases.empty()) {
+    why.reason = WaitReason::kPreempted;
+    why.message = paused_story(state, job);
+    return why;
+  }
   if (job.state != JobState::kPending) {
     why.message = is_over(job.state)             ? text(job.id) + " has ended"
                   : job.state == JobState::kHeld ? held_summary(job)

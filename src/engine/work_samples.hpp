@@ -46,7 +46,14 @@ inline Events work_samples() {
       LevelRemoved{{acme, "gold"}},
       LevelJudged{{acme, "gold"}, ana, {9}, true, std::chrono::seconds(7), {1500}},
       RecurringPlanned{{acme, "nightly"}, ana, {Instant(std::chrono::hours(70))}, 252'000},
-      JobResized{{9}, ana, 4}};
+      JobResized{{9}, ana, 4},
+      SliceChangeAsked{{8}, ana, 250, 1 << 30, std::chrono::seconds(10), {9}, "others wait"},
+      SliceChanged{{8}, ana, 250, 1 << 30, true, Instant(std::chrono::hours(5))},
+      JobResliced{{9}, ana, 250, 1 << 30},
+      LeaseParkAsked{{8}, ana, std::chrono::seconds(30), {9}, "its owner asked for it back"},
+      LeaseReturned{{8}, ana},
+      StartForetold{{9}, ana, std::chrono::minutes(5), std::chrono::minutes(50)},
+      GuaranteeNoted{{acme, "firm"}, acme, 4000, 1000}};
 }
 
 }  // namespace tranche::engine

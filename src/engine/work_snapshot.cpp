@@ -32,6 +32,9 @@ void encode_workloads(std::string& out, const State& state) {
   write_values(out, work.levels);
   write_values(out, work.unit_days);
   write_values(out, work.checkpoints);
+  write_values(out, state.foretold.open);
+  wire::detail::write_varint(out, state.foretold.outcomes.size());
+  for (const ToldOutcome& one : state.foretold.outcomes) write_record(out, one);
 }
 
 bool decode_workloads(RecordReader& reader, State& state) {
@@ -56,7 +59,9 @@ bool decode_workloads(RecordReader& reader, State& state) {
           (read_each<UnitDay>(reader,
                               [&](UnitDay one) { work.unit_days.emplace(one.key, std::move(one)); }) &&
            read_each<JobCheckpoints>(
-               reader, [&](JobCheckpoints one) { work.checkpoints.emplace(one.job, std::move(one)); })));
+               reader, [&](JobCheckpoints one) { work.checkpoints.emplace(one.job, std::move(one)); }) &&
+           read_each<Told>(reader, [&](Told one) { state.foretold.open.emplace(one.job, one); }) &&
+           read_each<ToldOutcome>(reader, [&](ToldOutcome one) { state.foretold.outcomes.push_back(one); })));
 }
 
 }  // namespace tranche::engine

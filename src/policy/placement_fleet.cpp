@@ -177,7 +177,7 @@ std::optional<Placement> Fleet::tightest(NodeIndex node, const Shape& shape) con
   return placement;
 }
 
-void Fleet::take_device(const NodeSpec& spec, DeviceState& device, const Shape& shape, int slot) {
+void Fleet::take_device(const NodeSpec& spec, DeviceState& device, const Shape& shape, int slot) const {
   TRANCHE_CHECK(device_fits(spec, device, shape));
   ++device.tenants;
   if (shape.profile != 0) {
@@ -226,8 +226,30 @@ void Fleet::release_device(const NodeSpec& spec, DeviceState& device, const Shap
 
 void Fleet::take(const Shape& shape, const Placement& placement) {
   NodeState& state = nodes_[placement.node];
+  TRANCHE_CHECK(state.open);
+  take_on(state, shape, placement);
+  allocated_milli_ += shape.gpu_milli();
+  ++state.version;
+}
+
+void Fleet::take_anyway(const Shape& shape, const Placement& placement) {
+  NodeState& state = nodes_[placement.node];
+  std::uint32_t blocked = 0;
+  for (int i = 0; i < state.device_count; ++i) {
+    bool& closed = state.devices[static_cast<std::size_t>(i)].blocked;
+    blocked |= closed ? 1U << static_cast<unsigned>(i) : 0U;
+    closed = false;
+  }
+  take_on(state, shape, placement);
+  for (int i = 0; i < state.device_count; ++i)
+    state.devices[static_cast<std::size_t>(i)].blocked = ((blocked >> static_cast<unsigned>(i)) & 1U) != 0;
+  allocated_milli_ += shape.gpu_milli();
+  ++state.version;
+}
+
+void Fleet::take_on(NodeState& state, const Shape& shape, const Placement& placement) const {
   const NodeSpec& spec = types_[state.type];
-  TRANCHE_CHECK(state.open && state.cpu_left >= shape.cpu_milli && state.memory_left >= shape.memory_mib);
+  TRANCHE_CHECK(state.cpu_left >= shape.cpu_milli && state.memory_left >= shape.memory_mib);
   state.cpu_left -= shape.cpu_milli;
   state.memory_left -= shape.memory_mib;
   int taken = 0;
@@ -238,8 +260,51 @@ void Fleet::take(const Shape& shape, const Placement& placement) {
   }
   TRANCHE_CHECK(taken == shape.devices);
   if (shape.devices > 0) ++state.hosted[static_cast<std::size_t>(shape.whole() ? shape.devices : 0)];
-  allocated_milli_ += shape.gpu_milli();
-  ++state.version;
+}
+
+bool Fleet::fits_at(const NodeState& state, const Shape& shape, const Placement& placement) const {
+  if (!state.open || state.cpu_left < shape.cpu_milli || state.memory_left < shape.memory_mib) return false;
+  const NodeSpec& spec = types_[state.type];
+  for (int i = 0; i < state.device_count; ++i) {
+    const bool meant = ((static_cast<unsigned>(placement.devices) >> static_cast<unsigned>(i)) & 1U) != 0;
+    if (meant && !device_fits(spec, state.devices[static_cast<std::size_t>(i)], shape)) return false;
+  }
+  return true;
+}
+
+std::uint32_t Fleet::members_of_empty(const NodeSpec& spec, const Shape& shape) const {
+  if (!type_allows(spec, shape)) return 0;
+  NodeState state;
+  state.type = static_cast<TypeIndex>(std::find(types_.begin(), types_.end(), spec) - types_.begin());
+  state.cpu_left = spec.cpu_milli;
+  state.memory_left = spec.memory_mib;
+  state.device_count = static_cast<std::uint8_t>(spec.devices);
+  for (int i = 0; i < spec.devices; ++i)
+    state.devices[static_cast<std::size_t>(i)].vram_left_mib = spec.vram_mib;
+  if (!state_fits(state, shape)) return 0;
+  std::int64_t members = INT32_MAX;
+  if (shape.cpu_milli > 0) members = std::min(members, spec.cpu_milli / shape.cpu_milli);
+  if (shape.memory_mib > 0) members = std::min(members, spec.memory_mib / shape.memory_mib);
+  if (shape.devices > 0)
+    members = std::min<std::int64_t>(members, spec.devices / shape.devices * per_device(spec, shape));
+  return static_cast<std::uint32_t>(members);
+}
+
+// Slices of the shape that one empty device holds, at least one.
+std::int64_t Fleet::per_device(const NodeSpec& spec, const Shape& shape) const {
+  if (shape.whole()) return 1;
+  DeviceState device{.vram_left_mib = spec.vram_mib};
+  std::int64_t count = 0;
+  while (device_fits(spec, device, shape)) {
+    int slot = 0;
+    if (shape.profile != 0) {
+      const Geometry& table = geometries_[spec.geometry];
+      slot = table.best_start(*table.find(shape.profile), device.slots_used).value_or(0);
+    }
+    take_device(spec, device, shape, slot);
+    if (++count == kDeviceMilli) break;
+  }
+  return std::max<std::int64_t>(count, 1);
 }
 
 void Fleet::release(const Shape& shape, const Placement& placement) {

@@ -53,6 +53,10 @@ class Fleet {
     return state_fits(nodes_[node], shape);
   }
   [[nodiscard]] Unfit explain(const Shape& shape) const;
+  // How many of the shape an empty node would hold.
+  [[nodiscard]] std::uint32_t members_of_empty(const NodeSpec& spec, const Shape& shape) const;
+  // Whether it fits on these very devices, as they are left in the node.
+  [[nodiscard]] bool fits_at(const NodeState& state, const Shape& shape, const Placement& placement) const;
 
   // The tightest devices that fit: least compute left, then least VRAM, then lowest position.
   [[nodiscard]] std::optional<Placement> tightest(NodeIndex node, const Shape& shape) const;
@@ -60,14 +64,18 @@ class Fleet {
   [[nodiscard]] Placement on_device(NodeIndex node, const Shape& shape, int device) const;
 
   void take(const Shape& shape, const Placement& placement);
+  // Of somebody who is there already and becomes smaller or larger: closed or not, he stays.
+  void take_anyway(const Shape& shape, const Placement& placement);
   void release(const Shape& shape, const Placement& placement);
   // Of a copy of a node, to see what would be.
   void release_from(NodeState& state, const Shape& shape, const Placement& placement) const;
+  void take_on(NodeState& state, const Shape& shape, const Placement& placement) const;
 
  private:
-  void take_device(const NodeSpec& spec, DeviceState& device, const Shape& shape, int slot);
+  void take_device(const NodeSpec& spec, DeviceState& device, const Shape& shape, int slot) const;
   void release_device(const NodeSpec& spec, DeviceState& device, const Shape& shape, int slot) const;
   [[nodiscard]] Unfit classify(const NodeState& state, const Shape& shape) const;
+  [[nodiscard]] std::int64_t per_device(const NodeSpec& spec, const Shape& shape) const;
 
   std::vector<NodeState> nodes_;
   std::vector<NodeSpec> types_;

@@ -60,6 +60,11 @@ class Placer {
     policy_->node_changed(placement.node);
   }
 
+  void take_anyway(KindIndex kind, const Placement& placement) {
+    fleet_.take_anyway(shapes_[kind], placement);
+    policy_->node_changed(placement.node);
+  }
+
   void release(KindIndex kind, const Placement& placement, Learning learning = Learning::kCount) {
     if (learning == Learning::kCount) policy_->departed(kind);
     fleet_.release(shapes_[kind], placement);

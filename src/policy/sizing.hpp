@@ -5,7 +5,6 @@
 // Inference: weights + key-value cache + activation of the prompt + runtime. Training: weights, gradients,
 // optimiser, activations, logits. docs/sizing.md has the formulas, what they were checked against, and how
 // far they were off. Renders and videos are counted in pictures; what a scene holds must be said.
-#include <boost/describe/class.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,6 +13,7 @@
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "policy/language_model.hpp"
+#include "wire/sizing.hpp"
 #include "wire/workload.hpp"
 
 namespace tranche::policy {
@@ -48,27 +48,8 @@ struct SizingAsk {
   Bytes scene = gigabytes(4);  // Geometry, textures and their acceleration structure.
 };
 
-struct SizingPart {
-  std::string name{};
-  std::int64_t bytes = 0;
-  std::string how{};  // 6,738,415,616 parameters x 2 B
-  bool operator==(const SizingPart&) const = default;
-};
-BOOST_DESCRIBE_STRUCT(SizingPart, (), (name, bytes, how))
-
-struct Sizing {
-  std::string workload{};              // inference of Llama-2-13B (fp16)
-  std::int64_t parameters = 0;         // Zero where there is no model.
-  std::int64_t vram_bytes = 0;         // On each device: the sum of the parts.
-  std::int64_t recommended_bytes = 0;  // With a tenth to spare, for fragmentation and what no formula knows.
-  std::uint32_t devices = 1;
-  std::vector<SizingPart> parts{};
-  std::vector<std::string> notes{};
-  bool operator==(const Sizing&) const = default;
-};
-BOOST_DESCRIBE_STRUCT(Sizing,
-                      (),
-                      (workload, parameters, vram_bytes, recommended_bytes, devices, parts, notes))
+using wire::Sizing;
+using wire::SizingPart;
 
 Result<Sizing, std::string> size_workload(const SizingAsk& ask);
 

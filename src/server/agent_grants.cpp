@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "engine/handover.hpp"
+#include "engine/slice_change.hpp"
 #include "engine/state.hpp"
 #include "server/agent_hub.hpp"
 #include "server/agent_link.hpp"
@@ -56,6 +57,24 @@ wire::LeaseGrant AgentHub::grant_of(const engine::State& state, const engine::Le
   if (grant.spec.network == wire::Network::kGang && grant.members.size() > 1 && options_.unseal)
     grant.gang_key = options_.unseal("derived:gang " + text(grant.members.front()));
   return grant;
+}
+
+// What a lease was told since it was granted and has not answered yet.
+void AgentHub::send_change(AgentLink& link, const engine::Lease& lease) const {
+  if (lease.revoked) return;
+  if (lease.change)
+    link.send(wire::LeaseRenewal{.lease = lease.id,
+                                 .epoch = lease.epoch,
+                                 .expires_in = options_.lease,
+                                 .milli = lease.change->milli,
+                                 .vram = Bytes{lease.change->vram},
+                                 .grace = lease.change->grace});
+  const bool leaves = lease.parking == engine::Parking::kAsked;
+  if (leaves || lease.parking == engine::Parking::kReturning)
+    link.send(wire::LeaseRevoke{.lease = lease.id,
+                                .epoch = lease.epoch,
+                                .way = leaves ? wire::RevokeWay::kPause : wire::RevokeWay::kResume,
+                                .grace = engine::kParkGrace});
 }
 
 // A node that does not hear of them ends its lease without, and they go to another.

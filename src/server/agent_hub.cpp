@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/wall_clock.hpp"
+#include "engine/slice_change.hpp"
 #include "engine/state.hpp"
 #include "server/agent_link.hpp"
 #include "wire/codec.hpp"
@@ -255,6 +256,7 @@ void AgentHub::welcome(const std::shared_ptr<AgentLink>& link,
     if (lease.state == wire::LeaseState::kGranted) link->send(grant_of(state, lease));
     if (lease.revoked)
       link->send(order_of({.id = id, .reason = lease.revoke_reason, .grace = options_.grace}, lease.epoch));
+    send_change(*link, lease);
   }
   for (const DeviceId id : node.devices) {
     const engine::Device& device = state.devices.at(id);
@@ -334,6 +336,10 @@ void AgentHub::follow(const Durable& durable) {
       forget_checkpoints(ended->id);
     } else if (const auto* again = std::get_if<engine::JobRequeued>(&event)) {
       forget_checkpoints(again->id);
+    } else if (const LeaseId changed = engine::lease_changed_by(event); changed != LeaseId{}) {
+      const engine::Lease* lease = durable.state->lease(changed);
+      if (lease == nullptr || !lease->live()) continue;
+      if (const auto link = link_of(lease->node)) send_change(*link, *lease);
     } else if (const auto* extended = std::get_if<engine::ChunkExtended>(&event)) {
       send_units(*durable.state, *extended);
     } else if (const auto* ordered = std::get_if<engine::DeviceOrdered>(&event)) {

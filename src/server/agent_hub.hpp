@@ -113,6 +113,7 @@ class AgentHub {
   void forget_checkpoints(JobId job);
   void promise(NodeId node);
   void send_units(const engine::State& state, const engine::ChunkExtended& extended);
+  void send_change(AgentLink& link, const engine::Lease& lease) const;
   void order_volume_work(const engine::State& state, const engine::Volume& volume);
 
   Loop& loop_;

@@ -22,8 +22,6 @@ namespace {
 using policy::Seconds;
 using std::chrono::seconds;
 
-constexpr std::size_t kErrorsKept = 400;
-constexpr std::size_t kSaidMost = 10'000;
 constexpr std::size_t kSoonerShown = 4;
 constexpr Seconds kNever = -1;
 
@@ -74,6 +72,7 @@ struct Forecaster::Child {
   int from = -1;
   Instant now{};
   std::vector<Change> changes{};
+  engine::Foretold foretold{};  // What was said before, and how it came.
 };
 
 struct Forecaster::Runs {
@@ -83,14 +82,10 @@ struct Forecaster::Runs {
   std::map<std::size_t, Seconds> changed{};  // By the number of the change.
 };
 
-Forecaster::Forecaster(Loop& loop, ForecastLimits limits) : loop_(loop), limits_(limits) {
-  loop_.follow([this](const Durable& durable) { follow(durable); });
-}
-
 std::optional<Forecaster::Child> Forecaster::start_child(const engine::State& state, JobId id) const {
   const engine::Job* job = state.job(id);
   if (job == nullptr || job->state != wire::JobState::kPending) return std::nullopt;
-  Child child{.now = state.now, .changes = changes_for(*job)};
+  Child child{.now = state.now, .changes = changes_for(*job), .foretold = state.foretold};
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
   const pid_t parent = ::getpid();
@@ -156,7 +151,7 @@ Forecast Forecaster::forecast(JobId job) {
   Forecast forecast;
   // Mostly beyond the bounds is not an answer.
   if (runs.waits.size() * 10 >= static_cast<std::size_t>(limits_.runs) * 9)
-    forecast.starts = answer(job, child->now, runs.waits);
+    forecast.starts = answer(job, *child, runs.waits);
   for (const auto& [number, wait] : runs.changed) {
     if (wait == kNever ||
         (runs.middle != kNever && wait + std::max<Seconds>(60, runs.middle / 10) > runs.middle))
@@ -170,41 +165,32 @@ Forecast Forecaster::forecast(JobId job) {
   return forecast;
 }
 
-wire::WhyStarts Forecaster::answer(JobId job, Instant now, std::vector<Seconds> waits) {
-  const std::lock_guard lock(mutex_);
+wire::WhyStarts Forecaster::answer(JobId job, const Child& child, std::vector<Seconds> waits) {
+  const auto whole = [](Duration length) { return std::chrono::floor<seconds>(length).count(); };
+  policy::ForecastRecord record;
+  std::vector<Seconds> errors;
+  for (const engine::ToldOutcome& one : child.foretold.outcomes) {
+    record.resolve({.p50 = whole(one.p50), .p90 = whole(one.p90)}, whole(one.really));
+    errors.push_back(std::abs(whole(one.really) - whole(one.p50)));
+  }
   std::vector<double> overdue;
-  for (const auto& [id, said] : said_) {
-    const Seconds waited = std::chrono::floor<seconds>(now - said.at).count();
-    if (waited > said.what.p90) overdue.push_back(policy::lateness_ratio(said.what.p90, waited));
+  for (const auto& [id, told] : child.foretold.open) {
+    const Seconds waited = whole(child.now - told.at);
+    if (waited > whole(told.p90)) overdue.push_back(policy::lateness_ratio(whole(told.p90), waited));
   }
   const auto raw = policy::forecast_from_runs(std::move(waits));
-  const auto scaled = policy::scaled(raw, record_.scale(overdue));
-  if (said_.size() < kSaidMost) said_.try_emplace(job, Said{now, raw});
-  wire::WhyStarts starts{.p50 = now + seconds(scaled.p50), .p90 = now + seconds(scaled.p90)};
-  if (!errors_.empty()) {
-    std::vector<Seconds> sorted = errors_;
-    std::sort(sorted.begin(), sorted.end());
-    starts.error_median = seconds(sorted[sorted.size() / 2]);
-    starts.predictions = static_cast<std::uint32_t>(sorted.size());
+  const auto scaled = policy::scaled(raw, record.scale(overdue));
+  // Written down, so that its error is known when it comes true, also after a restart.
+  loop_.submit({.origin = "local"},
+               engine::NoteForecast{job, seconds(raw.p50), seconds(raw.p90)},
+               [](const Outcome&) {});
+  wire::WhyStarts starts{.p50 = child.now + seconds(scaled.p50), .p90 = child.now + seconds(scaled.p90)};
+  if (!errors.empty()) {
+    std::sort(errors.begin(), errors.end());
+    starts.error_median = seconds(errors[errors.size() / 2]);
+    starts.predictions = static_cast<std::uint32_t>(errors.size());
   }
   return starts;
-}
-
-void Forecaster::follow(const Durable& durable) {
-  const std::lock_guard lock(mutex_);
-  if (said_.empty()) return;
-  for (const engine::Event& event : *durable.events) {
-    if (const auto* ended = std::get_if<engine::JobEnded>(&event)) said_.erase(ended->id);
-    const auto* granted = std::get_if<engine::LeaseGranted>(&event);
-    if (granted == nullptr || granted->rank != 0) continue;
-    const auto said = said_.find(granted->job);
-    if (said == said_.end()) continue;
-    const Seconds really = std::chrono::floor<seconds>(durable.envelope->at - said->second.at).count();
-    record_.resolve(said->second.what, really);
-    errors_.push_back(std::abs(really - said->second.what.p50));
-    if (errors_.size() > kErrorsKept) errors_.erase(errors_.begin());
-    said_.erase(said);
-  }
 }
 
 }  // namespace tranche::server

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // When will a waiting job start? A forked child has a frozen copy of the engine for free and runs it ahead
-// many times, while the server serves on. What was said is compared with what came true, and shown.
+// many times, while the server serves on. What was said is written down, compared with what came true, and
+// shown.
 #include <cstdint>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,8 +27,7 @@ struct Forecast {
 
 class Forecaster {
  public:
-  // Before the loop is started: follows its records to learn how wrong it was.
-  Forecaster(Loop& loop, ForecastLimits limits = {});
+  Forecaster(Loop& loop, ForecastLimits limits = {}) : loop_(loop), limits_(limits) {}
 
   // Takes as long as the runs take: not on the loop's thread, nor on one of the network's.
   [[nodiscard]] Forecast forecast(JobId job);
@@ -37,21 +35,12 @@ class Forecaster {
  private:
   struct Child;
   struct Runs;
-  struct Said {
-    Instant at{};
-    policy::StartForecast what{};
-  };
   [[nodiscard]] std::optional<Child> start_child(const engine::State& state, JobId job) const;
   [[nodiscard]] Runs collect(Child& child) const;
-  [[nodiscard]] wire::WhyStarts answer(JobId job, Instant now, std::vector<policy::Seconds> waits);
-  void follow(const Durable& durable);
+  [[nodiscard]] wire::WhyStarts answer(JobId job, const Child& child, std::vector<policy::Seconds> waits);
 
   Loop& loop_;
   ForecastLimits limits_;
-  std::mutex mutex_;
-  std::map<JobId, Said> said_;  // About jobs that still wait.
-  policy::ForecastRecord record_;
-  std::vector<policy::Seconds> errors_;  // Of the middle, newest last.
 };
 
 }  // namespace tranche::server

@@ -7,6 +7,7 @@
 
 #include "engine/attempt.hpp"
 #include "engine/schedule.hpp"
+#include "engine/slice_change.hpp"
 #include "policy/forecast.hpp"
 #include "policy/runtime_estimate.hpp"
 
@@ -83,7 +84,14 @@ class Ahead {
       revoked = revoked || lease.revoked;
       if (lease.started != Instant{}) started = std::min(started, lease.started);
     }
-    const Instant natural = std::max(started + drawn(job, clock_ - started), clock_ + kStartup);
+    const Lease& first = state_.leases.at(job.leases.front());
+    const bool off = first.live() && first.parking == engine::Parking::kParked;
+    const Duration away = first.parked_for + (off ? clock_ - first.parked : Duration{});
+    const Instant natural = std::max(started + away + drawn(job, clock_ - started - away), clock_ + kStartup);
+    if (off && !revoked) {
+      left_[job.id] = natural - clock_;
+      return;
+    }
     const Instant told = clock_ + engine::grace_of(job);
     const Instant end = revoked ? std::min(natural, told) : natural;
     const auto [at, fresh] = ends_by_job_.try_emplace(job.id, end);
@@ -143,9 +151,41 @@ class Ahead {
           if (const Lease* lease = state_.lease(revoked->id))
             if (const Job* job = state_.job(lease->job)) plan_end(*job);
         if (const auto* ordered = std::get_if<engine::DeviceOrdered>(&event)) wipe(ordered->device);
+        if (const LeaseId changed = engine::lease_changed_by(event); changed != LeaseId{}) answer(changed);
       }
     }
     return false;
+  }
+
+  // Nodes do at once what they are asked: smaller and larger slices, off the devices and back.
+  void answer(LeaseId id) {
+    const Lease& lease = state_.leases.at(id);
+    wire::LeaseReport said{
+        .lease = id, .epoch = lease.epoch, .state = wire::LeaseState::kRunning, .at = clock_};
+    if (lease.change) {
+      said.milli = lease.change->milli;
+      said.vram = Bytes{lease.change->vram};
+    }
+    if (lease.parking == engine::Parking::kAsked) {
+      said.state = wire::LeaseState::kPaused;
+      stop_clock(lease.job);
+    }
+    if (lease.parking == engine::Parking::kReturning) go_on(lease.job);
+    run(engine::ReportLease{.node = lease.node, .report = said});
+  }
+
+  // A job that is off its devices has as much before it when it comes back.
+  void stop_clock(JobId job) {
+    const auto planned = ends_by_job_.find(job);
+    if (planned == ends_by_job_.end()) return;
+    left_[job] = std::max<Duration>(planned->second - clock_, kStartup);
+    ends_.erase({planned->second, job});
+    ends_by_job_.erase(planned);
+  }
+  void go_on(JobId job) {
+    const auto left = left_.find(job);
+    const Instant end = clock_ + (left == left_.end() ? Duration(kStartup) : left->second);
+    if (ends_by_job_.emplace(job, end).second) ends_.emplace(end, job);
   }
 
   void report(LeaseId id, wire::LeaseState to) {
@@ -194,6 +234,7 @@ class Ahead {
   policy::RuntimeHistory history_;
   std::set<std::pair<Instant, JobId>> ends_;
   std::map<JobId, Instant> ends_by_job_;
+  std::map<JobId, Duration> left_;
 };
 
 }  // namespace

@@ -88,8 +88,8 @@ TEST_CASE("run ahead: time limits bound what history says, and windows that open
 
 TEST_CASE("run ahead: what never fits never starts") {
   Queue world;
+  const JobId never = world.submit(world.ana, gpus(2));  // Nobody knows yet what there will be.
   world.node("a", 1);
-  const JobId never = world.submit(world.ana, gpus(2));
   world.schedule();
   CHECK_FALSE(world.wait_of(never).has_value());
 }

@@ -53,10 +53,11 @@ std::optional<Change> smaller(const Ask& ask) {
 }
 
 std::optional<Change> other_model(const Ask& ask) {
-  if (ask.model.empty() || ask.instances == 0 || !ask.profile.empty()) return std::nullopt;
+  if ((ask.model.empty() && !ask.wish) || ask.instances == 0 || !ask.profile.empty()) return std::nullopt;
   Ask any = ask;
   any.model.clear();
-  return Change{"any model with as much memory instead of " + ask.model, any};
+  any.wish.reset();
+  return Change{"any model with as much memory instead of " + (ask.wish ? ask.gpus : ask.model), any};
 }
 
 std::optional<Change> other_class(const Ask& ask) {
@@ -95,11 +96,19 @@ std::optional<Change> any_window(const Ask& ask) {
   return Change{"without the label booking, outside its windows", outside};
 }
 
+std::optional<Change> any_hour(const Ask& ask) {
+  if (!ask.window) return std::nullopt;
+  Ask whenever = ask;
+  whenever.window.reset();
+  return Change{"without --window, at any hour", whenever};
+}
+
 }  // namespace
 
 std::vector<Change> changes_for(const engine::Job& job) {
   std::vector<Change> changes;
-  for (const auto change : {smaller, other_class, other_model, preemptible, higher, shorter, any_window})
+  for (const auto change :
+       {smaller, other_class, other_model, preemptible, higher, shorter, any_window, any_hour})
     if (auto one = change(job.ask)) changes.push_back(std::move(*one));
   return changes;
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Advice drawn from what-ifs: a smaller fleet that would have served the same work as well, what sharing
-// saves, and who asks for more than he uses. Each piece of advice carries the run that shows it.
+// Advice drawn from what-ifs: devices that are under-used, a smaller fleet that would have served the same
+// work as well, what sharing saves, how devices would be cut into hardware partitions, and who asks for more
+// than he uses. Each piece of advice carries the run that shows it.
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,6 +16,8 @@ struct Advice {
   std::string what{};      // In one sentence.
   std::string evidence{};  // The run that shows it, in one sentence.
   double saves_device_hours_a_day = 0;
+  std::vector<std::string> devices{};              // That it is about.
+  std::map<std::string, std::uint32_t> layouts{};  // Of hardware partitions, and on how many devices.
 };
 
 struct AdviceReport {

@@ -56,6 +56,7 @@ PackRun run_churn(const PackNodes& nodes,
   double now = 0;
   double sum = 0;
   std::uint64_t noted = 0;
+  std::vector<double> by_percent(100), counted(100);
   for (std::uint64_t arrival = 0; arrival < churn.arrivals; ++arrival) {
     const bool second_half = arrival * 2 >= churn.arrivals;
     const bool drifted = second_half && churn.drift != nullptr;
@@ -73,12 +74,17 @@ PackRun run_churn(const PackNodes& nodes,
     const auto placement = placer->place(kind);
     if (options.nanoseconds) run.latency.add(options.nanoseconds() - before);
     placement ? departures.push({now + life, arrival, kind, *placement}) : static_cast<void>(++run.dropped);
+    by_percent[arrival * 100 / churn.arrivals] += static_cast<double>(placer->fleet().allocated_milli());
+    ++counted[arrival * 100 / churn.arrivals];
     if (second_half) {
       sum += static_cast<double>(placer->fleet().allocated_milli());
       ++noted;
     }
     if (options.progress && run.offered % 1024 == 0) options.progress(run.offered, churn.arrivals);
   }
+  for (std::size_t percent = 0; percent < by_percent.size(); ++percent)
+    run.allocation_curve.push_back(
+        counted[percent] > 0 ? 100 * by_percent[percent] / (counted[percent] * capacity) : -1);
   run.allocation_at_100 = 100 * sum / (static_cast<double>(noted) * capacity);
   run.allocation_at_end = run.allocation_at_100;
   run.unallocated_milli_at_end = nodes.capacity_milli - placer->fleet().allocated_milli();

@@ -16,7 +16,8 @@ struct ChurnOptions {
 };
 
 // allocation_at_100 is the mean over the second half of the arrivals, when the fleet is full;
-// allocation_curve stays empty. A policy with foreknowledge is told the mix of both halves together.
+// allocation_curve is by percent of the arrivals. A policy with foreknowledge is told the mix of both halves
+// together.
 PackRun run_churn(const PackNodes& nodes,
                   const PackTasks& tasks,
                   const PackOptions& options,

@@ -63,6 +63,8 @@ std::string replay_json(const ReplayReport& report, ReplayMode mode) {
   json.field("entitled_jobs", report.entitled_jobs);
   json.field("late_entitled_starts", report.late_entitled_starts);
   json.field("worst_entitled_start_seconds", report.worst_entitled_start_seconds);
+  json.field("held_gpu_hours", report.held_gpu_hours);
+  json.field("fairness_index", report.fairness_index);
   json.key("by_pool");
   json.open('[');
   for (const PoolReport& pool : report.by_pool) {
@@ -75,6 +77,8 @@ std::string replay_json(const ReplayReport& report, ReplayMode mode) {
     json.field("p95_wait_seconds", pool.p95_wait_seconds);
     json.field("max_wait_seconds", pool.max_wait_seconds);
     json.field("mean_completion_seconds", pool.mean_completion_seconds);
+    json.field("held_gpu_hours", pool.held_gpu_hours);
+    json.field("guaranteed_gpu_hours", pool.guaranteed_gpu_hours);
     json.close('}');
   }
   json.close(']');

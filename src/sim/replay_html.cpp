@@ -2,93 +2,70 @@
 #include "sim/replay_html.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
+
+#include "sim/html_page.hpp"
 
 namespace tranche::sim {
 namespace {
 
-constexpr double kWidth = 640, kLeft = 130;
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
+std::string seconds_text(double seconds) {
+  return html_number(seconds) + " s";
 }
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.0f", value);
-  return text;
+void add_figures(HtmlPage& page, const ReplayReport& report) {
+  page.figures(
+      {{"Devices allocated", html_number(report.allocation_percent, 1) + " %"},
+       {"Mean wait", seconds_text(report.mean_wait_seconds)},
+       {"p95 wait", seconds_text(static_cast<double>(report.p95_wait_seconds))},
+       {"Longest wait", seconds_text(static_cast<double>(report.max_wait_seconds))},
+       {"Fairness of mean waits between pools (1: all alike)", html_number(report.fairness_index, 2)},
+       {"GPU-hours held", html_number(report.held_gpu_hours)},
+       {"Of them lost to restarts", html_number(report.lost_gpu_hours, 1)},
+       {"Jobs never able to run", std::to_string(report.never_able_to_run)},
+       {"Preemptions", std::to_string(report.preemptions)},
+       {"Starts under a guarantee later than 60 s", std::to_string(report.late_entitled_starts)}});
 }
 
-// Waits span many orders of magnitude: one decade is one equal step.
-double log_position(double seconds) {
-  return std::log10(std::max(seconds, 1.0)) / 7.0;
+void add_utilisation(HtmlPage& page, const ReplayRun& run, const ReplayReport& report) {
+  HtmlLine held{.name = "allocated"};
+  for (std::size_t hour = 0; hour < run.held_by_hour.size(); ++hour)
+    held.points.emplace_back(
+        static_cast<double>(hour) / 24.0,
+        100.0 * static_cast<double>(run.held_by_hour[hour]) / 3600.0 / std::max<double>(report.gpus, 1));
+  page.heading("Utilisation", "Share of the devices that were given to somebody, hour by hour.");
+  page.lines("Devices allocated over time", {held}, {.x = "days", .y = "%"});
 }
 
-std::string text_at(double x, double y, const std::string& words, const char* anchor = "start") {
-  return "<text x='" + number(x) + "' y='" + number(y) + "' text-anchor='" + anchor + "'>" + escaped(words) +
-         "</text>";
-}
-
-std::string pool_chart(const ReplayReport& report) {
-  const double height = 24 * static_cast<double>(report.by_pool.size()) + 10;
-  std::string svg = "<svg role='img' aria-label='Mean and p95 wait by pool' viewBox='0 0 " +
-                    number(kLeft + kWidth + 120) + " " + number(height) + "'>";
-  double y = 6;
-  for (const PoolReport& pool : report.by_pool) {
-    const double mean = log_position(pool.mean_wait_seconds) * kWidth;
-    const double p95 = log_position(static_cast<double>(pool.p95_wait_seconds)) * kWidth;
-    svg += text_at(kLeft - 8, y + 13, pool.pool, "end");
-    svg += "<rect class='p95' x='" + number(kLeft) + "' y='" + number(y) + "' height='16' width='" +
-           number(p95) + "'/>";
-    svg += "<rect class='mean' x='" + number(kLeft) + "' y='" + number(y + 4) + "' height='8' width='" +
-           number(mean) + "'/>";
-    svg +=
-        text_at(kLeft + std::max(mean, p95) + 6,
-                y + 13,
-                number(pool.mean_wait_seconds) + " s, p95 " + std::to_string(pool.p95_wait_seconds) + " s");
-    y += 24;
-  }
-  return svg + "</svg>";
-}
-
-// Share of jobs that waited at most so long.
-std::string spread_chart(const ReplayRun& run) {
+void add_waits(HtmlPage& page, const ReplayRun& run, const ReplayReport& report) {
+  std::vector<HtmlBar> pools;
+  for (const PoolReport& pool : report.by_pool)
+    pools.push_back({.name = pool.pool,
+                     .value = pool.mean_wait_seconds,
+                     .beyond = static_cast<double>(pool.p95_wait_seconds),
+                     .words = seconds_text(pool.mean_wait_seconds) + ", p95 " +
+                              seconds_text(static_cast<double>(pool.p95_wait_seconds))});
+  page.heading("Wait by pool", "Mean (dark) and p95 (light), logarithmic.");
+  page.bars("Mean and p95 wait by pool", pools, Axis::kLogSeconds);
   std::vector<Seconds> waits;
-  for (const JobOutcome& outcome : run.outcomes) {
+  for (const JobOutcome& outcome : run.outcomes)
     if (outcome.end >= 0) waits.push_back(outcome.wait);
-  }
   std::sort(waits.begin(), waits.end());
-  std::string points;
-  for (int step = 0; step <= 200 && !waits.empty(); ++step) {
-    const double q = step / 200.0;
-    const double x = kLeft + log_position(static_cast<double>(quantile_of_sorted(waits, q))) * kWidth;
-    points += number(x) + "," + number(210 - 200 * q) + " ";
-  }
-  std::string svg = "<svg role='img' aria-label='Share of jobs by wait' viewBox='0 0 900 240'>";
-  for (int decade = 0; decade <= 7; ++decade) {
-    const double x = kLeft + kWidth * decade / 7.0;
-    svg += "<line x1='" + number(x) + "' x2='" + number(x) + "' y1='10' y2='210'/>";
-    svg += text_at(x, 228, decade == 0 ? "1 s" : "1e" + std::to_string(decade) + " s", "middle");
-  }
-  svg += text_at(kLeft - 8, 18, "100 % of jobs", "end") + text_at(kLeft - 8, 210, "0 %", "end");
-  return svg + "<polyline points='" + points + "'/></svg>";
+  HtmlLine spread{.name = "jobs"};
+  for (int step = 0; step <= 200 && !waits.empty(); ++step)
+    spread.points.emplace_back(static_cast<double>(quantile_of_sorted(waits, step / 200.0)), step / 2.0);
+  page.heading("How waits are spread", "Share of jobs that waited at most so long.");
+  page.lines("Share of jobs by wait", {spread}, {.x = "wait", .y = "% of jobs", .x_axis = Axis::kLogSeconds});
 }
 
-std::string figure(const std::string& name, const std::string& value) {
-  return "<tr><th>" + escaped(name) + "</th><td>" + escaped(value) + "</td></tr>";
+void add_cost(HtmlPage& page, const ReplayReport& report) {
+  std::vector<HtmlBar> bars;
+  for (const PoolReport& pool : report.by_pool)
+    bars.push_back({.name = pool.pool,
+                    .value = pool.held_gpu_hours,
+                    .words = html_number(pool.held_gpu_hours) + " GPU-hours of " +
+                             html_number(pool.guaranteed_gpu_hours) + " guaranteed"});
+  page.heading("Fairness and cost", "GPU-hours that each pool had, beside what was guaranteed to it.");
+  page.bars("GPU-hours by pool", bars, Axis::kLinear);
 }
 
 }  // namespace
@@ -97,28 +74,14 @@ std::string replay_html(const ReplayTrace& trace,
                         const ReplayRun& run,
                         const ReplayReport& report,
                         ReplayMode mode) {
-  std::string page =
-      "<!doctype html><html lang='en'><meta charset='utf-8'><title>Replay (simulated)</title><style>"
-      "body{font:15px system-ui,sans-serif;margin:2em auto;max-width:60em;padding:0 1em}"
-      "svg{width:100%;font-size:12px}.p95{fill:#b8cbe6}.mean{fill:#2456a6}line{stroke:#ddd}"
-      "polyline{fill:none;stroke:#2456a6;stroke-width:2}th{text-align:left;padding-right:2em;font-weight:500}"
-      "td{text-align:right}.sim{background:#fff3cd;padding:.4em .8em;display:inline-block}</style>";
-  page += "<h1>Replay: " + std::string(replay_mode_name(mode)) +
-          "</h1><p class='sim'>Simulated: " + std::to_string(report.jobs) + " jobs of a trace on " +
-          std::to_string(report.gpus) + " GPUs in " + std::to_string(trace.pools.size()) +
-          " pools. Nothing ran.</p><table>";
-  page += figure("Mean wait", number(report.mean_wait_seconds) + " s");
-  page += figure("p95 wait", std::to_string(report.p95_wait_seconds) + " s");
-  page += figure("Longest wait", std::to_string(report.max_wait_seconds) + " s");
-  page += figure("Devices allocated", number(report.allocation_percent) + " %");
-  page += figure("Jobs never able to run", std::to_string(report.never_able_to_run));
-  page += figure("Preemptions", std::to_string(report.preemptions));
-  page += figure("Lost GPU-hours", number(report.lost_gpu_hours));
-  page += figure("Starts under a guarantee later than 60 s", std::to_string(report.late_entitled_starts));
-  page +=
-      "</table><h2>Wait by pool</h2><p>Mean (dark) and p95 (light), logarithmic.</p>" + pool_chart(report);
-  page += "<h2>How waits are spread</h2>" + spread_chart(run) + "</html>\n";
-  return page;
+  HtmlPage page("Replay: " + std::string(replay_mode_name(mode)),
+                std::to_string(report.jobs) + " jobs of a trace on " + std::to_string(report.gpus) +
+                    " GPUs in " + std::to_string(trace.pools.size()) + " pools.");
+  add_figures(page, report);
+  add_utilisation(page, run, report);
+  add_waits(page, run, report);
+  add_cost(page, report);
+  return page.text();
 }
 
 }  // namespace tranche::sim

@@ -162,6 +162,7 @@ void LendingCluster::end_segment(JobIndex number, Seconds now) {
   if (run_ != nullptr) {
     run_->allocated_gpu_seconds += (now - job.started) * job.gpus;
     run_->busy_gpu_seconds += std::max<Seconds>(0, std::min(now, horizon_) - job.started) * job.gpus;
+    run_->note_held(job.pool, job.gpus, job.started, now);
   }
 }
 
@@ -254,6 +255,7 @@ ReplayRun replay_lending(const ReplayTrace& trace, const LendingOptions& options
   LendingCluster cluster(trace, options.rules);
   const auto run = std::make_shared<ReplayRun>();
   run->outcomes.resize(trace.jobs.size());
+  run->began = trace.jobs.front().submit;
   cluster.keep_outcomes(run, trace.jobs.back().submit);
   std::size_t next = 0;
   Seconds last_pass = trace.jobs.front().submit;

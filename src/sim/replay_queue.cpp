@@ -41,6 +41,7 @@ class QueueReplay {
   QueueReplay(const ReplayTrace& trace, const QueueOptions& options)
       : trace_(trace), options_(options), states_(trace.jobs.size()) {
     run_.outcomes.resize(trace.jobs.size());
+    if (!trace.jobs.empty()) run_.began = trace.jobs.front().submit;
     if (options.walls == Walls::kNone) {
       partitions_.push_back({NodePool(trace.nodes(), trace.gpus_per_node), {}, {}});
     } else {
@@ -123,6 +124,7 @@ class QueueReplay {
     const Seconds started = run_.outcomes[index(job)].first_start;
     run_.busy_gpu_seconds += std::max<Seconds>(0, std::min(now, horizon_) - started) * known.gpus;
     run_.allocated_gpu_seconds += known.duration * known.gpus;
+    run_.note_held(known.pool, known.gpus, started, now);
     history_.finished(states_[index(job)].kind, known.duration);
   }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "sim/html_page.hpp"
+
 namespace tranche::sim {
 namespace {
 
@@ -52,7 +54,29 @@ void add_entitled(const ReplayTrace& trace, const ReplayRun& run, ReplayReport& 
   }
 }
 
+double fairness_of(const ReplayReport& report) {
+  std::vector<double> waits;
+  for (const PoolReport& pool : report.by_pool)
+    if (pool.jobs > 0) waits.push_back(pool.mean_wait_seconds + 60);
+  return fairness_index(waits);
+}
+
 }  // namespace
+
+void ReplayRun::note_held(GroupIndex pool, std::int32_t gpus, Seconds from, Seconds to) {
+  constexpr Seconds kHour = 3600;
+  if (held_by_pool.size() <= static_cast<std::size_t>(pool))
+    held_by_pool.resize(static_cast<std::size_t>(pool) + 1);
+  held_by_pool[static_cast<std::size_t>(pool)] += (to - from) * gpus;
+  while (from < to) {
+    const Seconds hour = std::max<Seconds>(from - began, 0) / kHour;
+    const Seconds end = std::min(to, began + (hour + 1) * kHour);
+    if (held_by_hour.size() <= static_cast<std::size_t>(hour))
+      held_by_hour.resize(static_cast<std::size_t>(hour) + 1);
+    held_by_hour[static_cast<std::size_t>(hour)] += (end - from) * gpus;
+    from = end;
+  }
+}
 
 Seconds quantile_of_sorted(const std::vector<Seconds>& sorted, double q) {
   if (sorted.empty()) return 0;
@@ -94,7 +118,12 @@ ReplayReport summarise(const ReplayTrace& trace, const ReplayRun& run) {
   add_entitled(trace, run, report);
   for (std::size_t i = 0; i < pools.size(); ++i) {
     report.by_pool.push_back(pool_report(trace.pools[i], trace.gpus_per_node, pools[i]));
+    PoolReport& pool = report.by_pool.back();
+    if (i < run.held_by_pool.size()) pool.held_gpu_hours = static_cast<double>(run.held_by_pool[i]) / 3600;
+    pool.guaranteed_gpu_hours = static_cast<double>(pool.gpus) * static_cast<double>(span) / 3600;
+    report.held_gpu_hours += pool.held_gpu_hours;
   }
+  report.fairness_index = fairness_of(report);
   return report;
 }
 

@@ -31,6 +31,12 @@ struct ReplayRun {
   std::int64_t loan_ends = 0;  // Borrowers whose term was over and who gave way to others.
   std::int64_t moves = 0;      // Protected jobs moved to make room for a gang.
   std::int64_t passes = 0;
+  Seconds began = 0;                         // The first submission.
+  std::vector<std::int64_t> held_by_hour{};  // GPU-seconds, since then.
+  std::vector<std::int64_t> held_by_pool{};
+
+  // A job had so many devices from then to then.
+  void note_held(GroupIndex pool, std::int32_t gpus, Seconds from, Seconds to);
 };
 
 struct PoolReport {
@@ -42,6 +48,8 @@ struct PoolReport {
   Seconds p95_wait_seconds = 0;
   Seconds max_wait_seconds = 0;
   double mean_completion_seconds = 0;
+  double held_gpu_hours = 0;
+  double guaranteed_gpu_hours = 0;  // Until the last submission.
 };
 
 struct ReplayReport {
@@ -64,6 +72,8 @@ struct ReplayReport {
   std::int64_t entitled_jobs = 0;
   std::int64_t late_entitled_starts = 0;  // Later than kEntitledStartWithin.
   Seconds worst_entitled_start_seconds = 0;
+  double held_gpu_hours = 0;
+  double fairness_index = 1;  // Of mean waits between pools, each with a minute added (Jain).
   std::vector<PoolReport> by_pool;
 };
 

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <queue>
+#include <set>
 #include <tuple>
 
 #include "engine/world.hpp"
 #include "sim/whatif_tally.hpp"
 #include "wire/gpu_catalog.hpp"
+#include "wire/partition_geometry.hpp"
 
 namespace tranche::sim {
 namespace {
@@ -66,7 +68,12 @@ class Run {
     for (const WhatIfNodes& rack : world_.fleet) {
       const wire::GpuModel* const known = wire::find_gpu_model(rack.model);
       for (std::uint32_t i = 0; i < rack.nodes; ++i) {
-        const NodeId id = engine_.node("n" + std::to_string(++number), rack.devices, rack.model);
+        const std::string name = "n" + std::to_string(++number);
+        if (options_.sharing == Sharing::kPartitions && wire::find_geometry(rack.model) != nullptr) {
+          engine_.partitionable(name, rack.devices, rack.model);
+          continue;
+        }
+        const NodeId id = engine_.node(name, rack.devices, rack.model);
         if (known == nullptr || known->vram == Bytes{}) continue;
         wire::Hello hello = engine::World::hello(engine_.state.nodes.at(id).name, rack.devices, rack.model);
         for (wire::DeviceFacts& device : hello.devices) device.vram = known->vram;
@@ -105,10 +112,13 @@ class Run {
     const WhatIfJob& job = world_.jobs[index];
     const JobId id{engine_.state.next_job};
     wire::Ask ask = job.ask;
+    ask.may_burst = true;  // What cannot run is counted as unfinished, not as refused.
     if (options_.sharing == Sharing::kDedicated && ask.instances > 0) {
       ask.milli_each = 1000;
       ask.isolation = wire::Isolation::kDedicated;
+      ask.range.reset();
     }
+    if (options_.sharing == Sharing::kPartitions) cut_to_measure(ask);
     const auto answer =
         engine_.run(engine::SubmitJob{.ask = std::move(ask), .spec = "{}"}, users_.at(job.tenant));
     if (answer) {
@@ -117,6 +127,43 @@ class Run {
     } else {
       tally_.refused(answer.error().message);
     }
+  }
+
+  // The smallest partition, of any device of the fleet, that has the memory and the compute.
+  void cut_to_measure(wire::Ask& ask) const {
+    if (ask.instances == 0 || ask.isolation != wire::Isolation::kSoft || ask.milli_each >= 1000) return;
+    const wire::PartitionProfile* best = nullptr;
+    for (const WhatIfNodes& rack : world_.fleet) {
+      const wire::PartitionGeometry* geometry = wire::find_geometry(rack.model);
+      if (geometry == nullptr) continue;
+      for (const wire::PartitionProfile& profile : geometry->profiles) {
+        const std::uint32_t milli = profile.compute_slices * 1000U / geometry->compute_slices;
+        const bool holds = !profile.media && profile.memory.count >= ask.vram_each && milli >= ask.milli_each;
+        if (holds && (best == nullptr || profile.memory < best->memory)) best = &profile;
+      }
+    }
+    if (best == nullptr) return;
+    ask.isolation = wire::Isolation::kHard;
+    ask.profile = best->name;
+    ask.range.reset();
+  }
+
+  // What every device that is cut is cut into, now.
+  void note_layouts() {
+    std::map<DeviceId, std::multiset<std::string>> parts;
+    for (const auto& [id, lease] : engine_.state.leases) {
+      if (!lease.holds_slices()) continue;
+      const std::string& profile = engine_.state.jobs.at(lease.job).ask.profile;
+      if (profile.empty()) continue;
+      for (const engine::Slice& slice : lease.slices) parts[slice.device].insert(profile);
+    }
+    std::map<std::string, std::uint32_t> layouts;
+    for (const auto& [device, profiles] : parts) {
+      std::string layout;
+      for (const std::string& profile : profiles) layout += (layout.empty() ? "" : " + ") + profile;
+      ++layouts[layout];
+    }
+    tally_.cut(layouts);
   }
 
   void end(LeaseId id, std::int64_t now) {
@@ -152,6 +199,7 @@ class Run {
         }
       }
     }
+    if (options_.sharing == Sharing::kPartitions) note_layouts();
     // Ageing and minimum run times change what a pass decides without anything else happening.
     if (open_ > 0 && !looking_ && !moments_.empty()) {
       looking_ = true;
@@ -181,6 +229,11 @@ class Run {
 };
 
 }  // namespace
+
+std::string_view sharing_name(Sharing sharing) {
+  if (sharing == Sharing::kDedicated) return "dedicated";
+  return sharing == Sharing::kPartitions ? "partitions" : "as-asked";
+}
 
 WhatIfReport what_if(const WhatIfWorld& world, const WhatIfOptions& options) {
   return Run(world, options).run();

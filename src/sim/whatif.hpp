@@ -22,6 +22,15 @@ struct WhatIfJob {
   std::string tenant{};
   wire::Ask ask{};
   std::uint32_t busy_milli = 0;  // Of each device.
+  std::int64_t vram_used = 0;    // On each device, on average, by its meters; zero: not known.
+};
+
+struct WhatIfDevice {  // What a device of the past was used for.
+  std::string name{};
+  std::string node{};
+  std::string model{};
+  double held_percent = 0;  // Of the time looked at.
+  double busy_percent = 0;
 };
 
 struct WhatIfNodes {
@@ -31,14 +40,17 @@ struct WhatIfNodes {
 };
 
 enum class Sharing : std::uint8_t {
-  kAsAsked,    // Slices, as the jobs ask for them; tenants have opted in.
-  kDedicated,  // A whole device for every instance asked for.
+  kAsAsked,     // Slices, as the jobs ask for them; tenants have opted in.
+  kDedicated,   // A whole device for every instance asked for.
+  kPartitions,  // The smallest hardware partition that holds what is asked for, where a device has them.
 };
+[[nodiscard]] std::string_view sharing_name(Sharing sharing);
 
 struct WhatIfWorld {
   std::vector<WhatIfNodes> fleet{};
   std::vector<WhatIfJob> jobs{};                // In order of submission.
   std::map<std::string, wire::Quota> quotas{};  // By tenant.
+  std::vector<WhatIfDevice> devices{};          // Where the workload is a server's past.
 };
 
 struct WhatIfOptions {
@@ -46,6 +58,7 @@ struct WhatIfOptions {
   std::uint32_t prepare_percent = 0;             // Of the demand foreseen that is kept free; see settings.
   std::int64_t warm_up_seconds = 0;              // What is submitted before counts in no figure.
   std::int64_t wipe_seconds = 1;                 // A slice that changes hands is wiped so long.
+  double device_hour = 0;                        // What an hour of a device costs; zero: not said.
   std::function<void(std::int64_t)> progress{};  // Jobs ended so far.
 };
 
@@ -54,6 +67,12 @@ struct WhatIfWaits {
   double mean_seconds = 0;
   std::int64_t p95_seconds = 0;
   std::int64_t max_seconds = 0;
+};
+
+struct WhatIfTenant {
+  WhatIfWaits waits{};
+  double held_device_hours = 0;
+  double mean_slowdown = 1;  // Time from submission to end, over the time it ran (a minute at least).
 };
 
 struct WhatIfReport {
@@ -70,7 +89,11 @@ struct WhatIfReport {
   double work_device_hours = 0;          // All the work that was done.
   double fleet_hours_per_work_hour = 0;  // What the fleet costs for one hour of work, over the makespan.
   WhatIfWaits waits{};
-  std::map<std::string, WhatIfWaits> by_tenant{};
+  std::map<std::string, WhatIfTenant> by_tenant{};
+  double fairness_index = 1;  // Of mean slowdowns between tenants (Jain): 1 when all are alike.
+  std::vector<double> busy_by_hour{}, held_by_hour{};  // Percent of the devices, from the first submission.
+  // How devices were cut when most of them were, for partitions: "3g.40gb + 3g.40gb" on so many.
+  std::map<std::string, std::uint32_t> layouts{};
   std::map<std::string, WhatIfWaits> by_kind{};
   // Of jobs that were submitted in the three hours of the day in which most work is handed in.
   WhatIfWaits peak{};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "sim/html_page.hpp"
 #include "sim/json_text.hpp"
 #include "wire/fields.hpp"
 
@@ -44,6 +45,29 @@ void write_group(JsonText& json, std::string_view name, const std::map<std::stri
   json.close('}');
 }
 
+void write_tenants(JsonText& json, const WhatIfReport& report, const WhatIfOptions& options) {
+  json.key("by_tenant");
+  json.open('{');
+  for (const auto& [name, tenant] : report.by_tenant) {
+    json.key(name);
+    json.open('{');
+    write_waits(json, tenant.waits);
+    json.field("mean_slowdown", tenant.mean_slowdown);
+    json.field("held_device_hours", tenant.held_device_hours);
+    if (options.device_hour > 0) json.field("cost", tenant.held_device_hours * options.device_hour);
+    json.close('}');
+  }
+  json.close('}');
+}
+
+void write_layouts(JsonText& json, const WhatIfReport& report) {
+  if (report.layouts.empty()) return;
+  json.key("layouts");
+  json.open('{');
+  for (const auto& [layout, devices] : report.layouts) json.field(layout, devices);
+  json.close('}');
+}
+
 }  // namespace
 
 WhatIfTally::WhatIfTally(const WhatIfWorld& world, const WhatIfOptions& options)
@@ -76,6 +100,32 @@ void WhatIfTally::held_until(LeaseId lease, std::int64_t now) {
   held.until = now;
   held_milli_seconds_ += held.milli * inside_window(held);
   busy_milli_seconds_ += held.busy * inside_window(held);
+  add_hours(held);
+}
+
+void WhatIfTally::add_hours(const Held& held) {
+  constexpr std::int64_t kHour = 3600;
+  for (std::int64_t from = held.from; from < held.until;) {
+    const std::int64_t hour = std::max<std::int64_t>(from - window_from_, 0) / kHour;
+    const std::int64_t end = std::min(held.until, window_from_ + (hour + 1) * kHour);
+    const auto at = static_cast<std::size_t>(hour);
+    if (held_hours_.size() <= at) {
+      held_hours_.resize(at + 1);
+      busy_hours_.resize(at + 1);
+    }
+    held_hours_[at] += static_cast<double>(held.milli * (end - from));
+    busy_hours_[at] += static_cast<double>(held.busy * (end - from));
+    from = end;
+  }
+}
+
+void WhatIfTally::cut(const std::map<std::string, std::uint32_t>& layouts) {
+  const auto devices = [](const std::map<std::string, std::uint32_t>& all) {
+    std::uint32_t sum = 0;
+    for (const auto& [layout, count] : all) sum += count;
+    return sum;
+  };
+  if (devices(layouts) > devices(layouts_)) layouts_ = layouts;
 }
 
 void WhatIfTally::worked(LeaseId lease) {
@@ -122,10 +172,36 @@ WhatIfReport WhatIfTally::report() const {
   }
   out.waits = waits_of(std::move(all));
   out.peak = waits_of(std::move(peak));
-  for (auto& [name, waits] : tenants) out.by_tenant[name] = waits_of(std::move(waits));
+  add_tenants(out, std::move(tenants));
+  for (const auto& [from, to] :
+       {std::pair(&held_hours_, &out.held_by_hour), {&busy_hours_, &out.busy_by_hour}})
+    for (const double hour : *from) to->push_back(hour / 36'000.0 / std::max(out.devices, 1U));
+  out.layouts = layouts_;
   for (auto& [name, waits] : kinds) out.by_kind[name] = waits_of(std::move(waits));
   for (auto& [name, waits] : peak_kinds) out.peak_by_kind[name] = waits_of(std::move(waits));
   return out;
+}
+
+void WhatIfTally::add_tenants(WhatIfReport& out,
+                              std::map<std::string, std::vector<std::int64_t>> waits) const {
+  std::map<std::string, std::pair<double, double>> slowdowns;  // Sum, count.
+  for (std::size_t i = 0; i < waits_.size(); ++i) {
+    const WhatIfJob& job = world_.jobs[i];
+    if (waits_[i] < 0 || !is_counted(job)) continue;
+    const auto ran = static_cast<double>(std::max<std::int64_t>(job.duration, 60));
+    slowdowns[job.tenant].first += (static_cast<double>(waits_[i]) + ran) / ran;
+    slowdowns[job.tenant].second += 1;
+  }
+  for (auto& [name, list] : waits) out.by_tenant[name].waits = waits_of(std::move(list));
+  for (const auto& [id, held] : leases_)
+    out.by_tenant[world_.jobs[held.job].tenant].held_device_hours +=
+        static_cast<double>(held.milli * (held.until - held.from)) / 3.6e6;
+  std::vector<double> means;
+  for (const auto& [name, sum] : slowdowns) {
+    out.by_tenant[name].mean_slowdown = sum.first / sum.second;
+    means.push_back(sum.first / sum.second);
+  }
+  out.fairness_index = fairness_index(means);
 }
 
 bool WhatIfTally::is_counted(const WhatIfJob& job) const {
@@ -149,7 +225,7 @@ std::string what_if_json(const WhatIfReport& report, const WhatIfOptions& option
   JsonText json;
   json.open('{');
   json.field("simulated", true);
-  json.field("sharing", options.sharing == Sharing::kDedicated ? "dedicated" : "as-asked");
+  json.field("sharing", sharing_name(options.sharing));
   json.field("prepare_percent", options.prepare_percent);
   json.field("jobs", report.jobs);
   json.field("refused", report.refused);
@@ -163,8 +239,12 @@ std::string what_if_json(const WhatIfReport& report, const WhatIfOptions& option
   json.field("work_device_hours", report.work_device_hours);
   json.field("fleet_hours_per_work_hour", report.fleet_hours_per_work_hour);
   write_waits(json, report.waits);
-  write_group(json, "by_tenant", report.by_tenant);
+  json.field("fairness_index", report.fairness_index);
+  if (options.device_hour > 0)
+    json.field("cost_per_work_hour", report.fleet_hours_per_work_hour * options.device_hour);
+  write_tenants(json, report, options);
   write_group(json, "by_kind", report.by_kind);
+  write_layouts(json, report);
   json.key("peak");
   json.open('{');
   write_waits(json, report.peak);

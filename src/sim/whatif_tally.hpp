@@ -17,7 +17,8 @@ class WhatIfTally {
   void refused(const std::string& why);
   void started(std::size_t job, const engine::LeaseGranted& lease, std::int64_t milli, std::int64_t now);
   void held_until(LeaseId lease, std::int64_t now);
-  void worked(LeaseId lease);  // What was held led to a result.
+  void cut(const std::map<std::string, std::uint32_t>& layouts);  // As devices are cut now.
+  void worked(LeaseId lease);                                     // What was held led to a result.
   void preempted() { ++preemptions_; }
   void ended(std::int64_t now);
   [[nodiscard]] WhatIfReport report() const;
@@ -33,6 +34,8 @@ class WhatIfTally {
   [[nodiscard]] bool is_counted(const WhatIfJob& job) const;   // Not of the warm-up.
   [[nodiscard]] std::set<std::int64_t> busiest_hours() const;  // Of the day.
   [[nodiscard]] std::int64_t inside_window(const Held& held) const;
+  void add_hours(const Held& held);
+  void add_tenants(WhatIfReport& out, std::map<std::string, std::vector<std::int64_t>> waits) const;
 
   const WhatIfWorld& world_;
   const WhatIfOptions& options_;
@@ -48,6 +51,8 @@ class WhatIfTally {
   std::int64_t preemptions_ = 0;
   std::int64_t ended_ = 0;
   std::int64_t last_end_ = 0;
+  std::vector<double> busy_hours_{}, held_hours_{};  // Milli-device-seconds by hour.
+  std::map<std::string, std::uint32_t> layouts_{};
 };
 
 }  // namespace tranche::sim

@@ -64,8 +64,8 @@ TEST_CASE("what if: a limit of the quota tree holds a tenant back, and nobody el
   WhatIfWorld world = four_halves_on_two_devices();
   parse_share("acme=0.5..0.5", world.quotas);
   const WhatIfReport report = what_if(world, {});
-  CHECK(report.by_tenant.at("blue").max_seconds == 0);
-  CHECK((report.refused == 1 || report.by_tenant.at("acme").max_seconds >= 100));
+  CHECK(report.by_tenant.at("blue").waits.max_seconds == 0);
+  CHECK((report.refused == 1 || report.by_tenant.at("acme").waits.max_seconds >= 100));
 }
 
 TEST_CASE("what if: fleets and shares that make no sense are named") {

@@ -353,10 +353,11 @@ struct LeaseRenewal {
   Duration expires_in{};
   std::optional<std::uint16_t> milli{};  // New limits, while it runs.
   std::optional<Bytes> vram{};
-  UnitSet units{};  // More of them, after those it has.
+  UnitSet units{};   // More of them, after those it has.
+  Duration grace{};  // To give back what it holds beyond the new limits.
   bool operator==(const LeaseRenewal&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(LeaseRenewal, (), (lease, epoch, expires_in, milli, vram, units))
+BOOST_DESCRIBE_STRUCT(LeaseRenewal, (), (lease, epoch, expires_in, milli, vram, units, grace))
 
 enum class RevokeWay : std::uint8_t { kCheckpoint, kPause, kResume, kKill };
 BOOST_DESCRIBE_ENUM(RevokeWay, kCheckpoint, kPause, kResume, kKill)
@@ -384,12 +385,28 @@ struct LeaseReport {
   std::optional<Instant> checkpoint{};  // When the last complete one was taken.
   std::uint16_t port = 0;               // Where its service is reached on the node; zero: it has none.
   bool port_sealed = false;             // There it speaks TLS, and to the server alone.
+  // Of each slice, in force since `at`: the answer to new limits.
+  std::optional<std::uint16_t> milli{};
+  std::optional<Bytes> vram{};
+  bool declined = false;  // What was asked for last (new limits, a pause, going on) could not be done.
   bool operator==(const LeaseReport&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(
-    LeaseReport,
-    (),
-    (lease, epoch, state, at, reason, exit_code, exit_signal, message, checkpoint, port, port_sealed))
+BOOST_DESCRIBE_STRUCT(LeaseReport,
+                      (),
+                      (lease,
+                       epoch,
+                       state,
+                       at,
+                       reason,
+                       exit_code,
+                       exit_signal,
+                       message,
+                       checkpoint,
+                       port,
+                       port_sealed,
+                       milli,
+                       vram,
+                       declined))
 
 struct MeterReport {
   std::vector<MeterRecord> records{};

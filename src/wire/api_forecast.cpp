@@ -4,3 +4,5 @@
 #include "wire/codec_impl.hpp"
 
 TRANCHE_WIRE_JSON(tranche::wire::DemandView);
+TRANCHE_WIRE_JSON(tranche::wire::ForecastAccuracy);
+TRANCHE_WIRE_JSON(tranche::wire::LayoutView);

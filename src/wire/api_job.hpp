@@ -18,6 +18,7 @@
 #include "wire/raw_json.hpp"
 #include "wire/refusal.hpp"
 #include "wire/settings.hpp"
+#include "wire/sizing.hpp"
 #include "wire/states.hpp"
 
 namespace tranche::wire {
@@ -93,6 +94,9 @@ struct LeaseView {
   std::string message{};
   std::int64_t device_nanoseconds = 0;
   std::int64_t vram_byte_seconds = 0;
+  std::optional<Instant> paused_since{};        // Off its devices for others.
+  Duration paused_for{};                        // Before that, in all.
+  std::optional<std::int64_t> becomes_milli{};  // Of each slice, when its node has changed it.
 };
 BOOST_DESCRIBE_STRUCT(LeaseView,
                       (),
@@ -111,7 +115,10 @@ BOOST_DESCRIBE_STRUCT(LeaseView,
                        exit_signal,
                        message,
                        device_nanoseconds,
-                       vram_byte_seconds))
+                       vram_byte_seconds,
+                       paused_since,
+                       paused_for,
+                       becomes_milli))
 
 struct UnitFailureView {
   std::int64_t unit = 0;
@@ -222,9 +229,7 @@ struct JobPrice {
   std::optional<Money> most_with_tax{};  // Where there is both.
 };
 BOOST_DESCRIBE_STRUCT(
-    JobPrice,
-    (),
-    (currency, rule, hourly, set_aside, most, most_because, tax_name, tax_ppm, most_with_tax))
+    JobPrice, (), (currency, rule, hourly, set_aside, most, most_because, tax_name, tax_ppm, most_with_tax))
 
 // What a job of many units is expected to take, by what such units took before.
 struct UnitEstimate {
@@ -247,8 +252,9 @@ struct JobPlan {  // The answer to a dry run.
   JobPrice price{};                 // At that start.
   std::optional<Instant> starts{};  // Not before then, by its window or the cheapest price; absent: at once.
   std::optional<UnitEstimate> units{};
+  std::optional<Sizing> sizing{};  // Of a job that describes its workload.
 };
-BOOST_DESCRIBE_STRUCT(JobPlan, (), (admitted, admission, hold, ask, refusal, price, starts, units))
+BOOST_DESCRIBE_STRUCT(JobPlan, (), (admitted, admission, hold, ask, refusal, price, starts, units, sizing))
 
 struct AuditEntry {
   std::uint64_t sequence = 0;

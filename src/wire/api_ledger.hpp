@@ -39,8 +39,9 @@ BOOST_DESCRIBE_STRUCT(LegBody, (), (party, kind, amount))
 template <>
 struct Fields<LegBody> {
   static constexpr std::array<std::string_view, 2> kRequired{"party", "amount"};
-  static constexpr std::array kDocs{FieldDoc{"party", "id or path; platform for its own accounts"},
-                                    FieldDoc{"amount", "above zero: the account gets it; below: it gives it"}};
+  static constexpr std::array kDocs{
+      FieldDoc{"party", "id or path; platform for its own accounts"},
+      FieldDoc{"amount", "above zero: the account gets it; below: it gives it"}};
 };
 struct PostingBody {
   std::vector<LegBody> legs{};

@@ -26,6 +26,7 @@ struct LevelSpec {
   std::uint32_t credit_percent = 0;
   std::uint32_t delivered_permille = 0;
   bool keep_objectives = false;
+  std::uint32_t guarantee_permille = 0;
 };
 BOOST_DESCRIBE_STRUCT(LevelSpec,
                       (),
@@ -37,7 +38,8 @@ BOOST_DESCRIBE_STRUCT(LevelSpec,
                        target_permille,
                        credit_percent,
                        delivered_permille,
-                       keep_objectives))
+                       keep_objectives,
+                       guarantee_permille))
 template <>
 struct Fields<LevelSpec> {
   static constexpr std::array<std::string_view, 2> kRequired{"name", "party"};
@@ -49,30 +51,36 @@ struct Fields<LevelSpec> {
       FieldDoc{"target_permille", "so many of a thousand jobs keep it"},
       FieldDoc{"credit_percent", "of what a job cost, given back when it was not kept for it"},
       FieldDoc{"delivered_permille", "of what is booked, so much is really there; zero: not promised"},
-      FieldDoc{"keep_objectives", "services answer within their latency objectives"}};
+      FieldDoc{"keep_objectives", "services answer within their latency objectives"},
+      FieldDoc{
+          "guarantee_permille",
+          "of its guarantee, as far as it asks for it, so much is delivered each day; zero: not promised"}};
 };
 
 struct LevelMissView {
   JobId job{};
   Instant at{};
   Duration late{};
-  std::string what{};  // start, deadline, delivery, objective
+  std::string what{};  // start, deadline, delivery, objective, guarantee
   std::optional<ClaimId> booking{};
-  std::optional<std::uint32_t> delivered_permille{};  // Of that booking's window.
+  std::optional<std::uint32_t> delivered_permille{};  // Of that booking's window, or on that day.
   std::string service{};
   std::optional<std::uint32_t> in_time_permille{};  // Of that service's requests in the hour before.
+  std::optional<Instant> day{};
 };
 BOOST_DESCRIBE_STRUCT(LevelMissView,
                       (),
-                      (job, at, late, what, booking, delivered_permille, service, in_time_permille))
+                      (job, at, late, what, booking, delivered_permille, service, in_time_permille, day))
 
 struct LevelRiskView {
   JobId job{};
   Duration left{};  // Until it is broken; negative: it is.
   std::optional<ClaimId> booking{};
-  std::string service{};  // Whose running hour is below the target; it ends then.
+  std::string service{};                            // Whose running hour is below the target; it ends then.
+  std::optional<std::int64_t> missing_gpu_milli{};  // Of the guarantee.
+  std::string message{};
 };
-BOOST_DESCRIBE_STRUCT(LevelRiskView, (), (job, left, booking, service))
+BOOST_DESCRIBE_STRUCT(LevelRiskView, (), (job, left, booking, service, missing_gpu_milli, message))
 
 struct LevelView {
   std::string name{};
@@ -91,6 +99,8 @@ struct LevelView {
   std::uint32_t delivered_permille = 0;                   // Promised; zero: it is not.
   std::optional<std::uint32_t> was_delivered_permille{};  // Over all windows of this month.
   bool keep_objectives = false;
+  std::uint32_t guarantee_permille = 0;                    // Promised; zero: it is not.
+  std::optional<std::uint32_t> was_guaranteed_permille{};  // Over the days of this month, today included.
 };
 BOOST_DESCRIBE_STRUCT(LevelView,
                       (),
@@ -109,7 +119,9 @@ BOOST_DESCRIBE_STRUCT(LevelView,
                        at_risk,
                        delivered_permille,
                        was_delivered_permille,
-                       keep_objectives))
+                       keep_objectives,
+                       guarantee_permille,
+                       was_guaranteed_permille))
 
 struct LevelList {
   std::vector<LevelView> items{};

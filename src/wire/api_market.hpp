@@ -109,8 +109,8 @@ struct QuoteView {  // What an order would trade now, and the most it can cost.
   std::int64_t milli_now = 0;
   Money cost_now{};
   Money most{};
-  Money best{};                     // An hour of a device; zero: nothing is offered.
-  std::string id{};                 // Of a quote that is kept; empty: it is worth what it is worth now.
+  Money best{};                      // An hour of a device; zero: nothing is offered.
+  std::string id{};                  // Of a quote that is kept; empty: it is worth what it is worth now.
   std::optional<Instant> expires{};  // Until then it is kept.
 };
 BOOST_DESCRIBE_STRUCT(QuoteView, (), (milli_now, cost_now, most, best, id, expires))

@@ -26,8 +26,8 @@ struct AccountView {
   Money overdraft{};
   Money payable{};  // Earned, and not paid out yet.
   Money spent_this_month{};
-  Money owed{};            // By invoice: used, and not paid yet.
-  bool by_invoice = true;  // Without credit of its own it pays afterwards.
+  Money owed{};                      // By invoice: used, and not paid yet.
+  bool by_invoice = true;            // Without credit of its own it pays afterwards.
   std::optional<Money> owe_limit{};  // The most that may be owed; absent: what spend limits allow.
 };
 BOOST_DESCRIBE_STRUCT(AccountView,

@@ -2,6 +2,7 @@
 #pragma once
 // What a job asks for, resolved from its job file to numbers: all that admission and placement look at.
 #include <boost/describe/class.hpp>
+#include <boost/describe/enum.hpp>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,11 +13,36 @@
 #include "base/time.hpp"
 #include "wire/boxed.hpp"
 #include "wire/fields.hpp"
+#include "wire/gpu_catalog.hpp"
 #include "wire/isolation.hpp"
 #include "wire/start_window.hpp"
 #include "wire/workload.hpp"
 
 namespace tranche::wire {
+
+// Which devices will do, where one model does not say it.
+struct DeviceWish {
+  GpuVendor vendor = GpuVendor::kAny;
+  std::vector<std::string> models{};  // Catalogue names; empty: any.
+  bool in_order = false;              // The first that has room.
+  std::int64_t memory_min = 0;        // Of the whole device.
+  std::int64_t memory_max = 0;        // Zero: no upper bound.
+  bool operator==(const DeviceWish&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(DeviceWish, (), (vendor, models, in_order, memory_min, memory_max))
+
+// Bounds of a slice that may be made smaller and larger while it runs.
+struct SliceRange {
+  std::uint32_t milli_min = 0;
+  std::uint32_t milli_max = 0;
+  std::int64_t vram_min = 0;
+  std::int64_t vram_max = 0;
+  bool operator==(const SliceRange&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(SliceRange, (), (milli_min, milli_max, vram_min, vram_max))
+
+enum class Topology : std::uint8_t { kAny, kNode, kRack, kSite };  // How close the parts of a gang must be.
+BOOST_DESCRIBE_ENUM(Topology, kAny, kNode, kRack, kSite)
 
 struct Ask {
   WorkloadKind kind = WorkloadKind::kBatch;
@@ -48,6 +74,14 @@ struct Ask {
   bool gang_network = false;           // Its members, on several nodes, talk to each other.
   std::uint32_t nodes_min = 0;         // Of an elastic gang, whose `nodes` are as many as it has now.
   std::uint32_t nodes_max = 0;         // Zero: it has as many as it asked for, always.
+  Boxed<DeviceWish> wish{};
+  Boxed<SliceRange> range{};  // milli_each and vram_each are what it has now.
+  Topology topology = Topology::kAny;
+  bool whole_node = false;  // Nobody else's work on its nodes.
+  bool never_paused = false;
+  bool may_burst = false;  // Capacity that has not joined yet may be meant.
+  Money price_per_hour{};  // The most that an hour of one device may cost; zero: no bound.
+  Duration idle{};         // Ends after so long without device use; zero: never.
 
   [[nodiscard]] std::int64_t gpu_milli() const { return static_cast<std::int64_t>(instances) * milli_each; }
   [[nodiscard]] std::int64_t vram_bytes() const { return static_cast<std::int64_t>(instances) * vram_each; }
@@ -65,6 +99,19 @@ struct Ask {
     other.nodes = members;
     return other;
   }
+  [[nodiscard]] bool is_smallest() const {
+    return !range || (milli_each <= range->milli_min && vram_each <= range->vram_min);
+  }
+  [[nodiscard]] bool is_largest() const {
+    return !range || (milli_each >= range->milli_max && vram_each >= range->vram_max);
+  }
+  [[nodiscard]] Ask resliced(std::uint32_t milli, std::int64_t vram) const {
+    Ask other = *this;
+    other.milli_each = milli;
+    other.vram_each = vram;
+    return other;
+  }
+  [[nodiscard]] Ask smallest() const { return range ? resliced(range->milli_min, range->vram_min) : *this; }
   bool operator==(const Ask&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Ask,
@@ -97,7 +144,15 @@ BOOST_DESCRIBE_STRUCT(Ask,
                        cheapest,
                        gang_network,
                        nodes_min,
-                       nodes_max))
+                       nodes_max,
+                       wish,
+                       range,
+                       topology,
+                       whole_node,
+                       never_paused,
+                       may_burst,
+                       price_per_hour,
+                       idle))
 template <>
 struct Fields<Ask> {
   static constexpr std::array<std::string_view, 1> kOncePlain{"deadline"};

@@ -18,6 +18,14 @@ constexpr bool is_digit(char c) {
 bool all_digits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
 }
+// 0.5, 0.25..0.5; and neither 2 nor 2..4.
+bool is_share_text(std::string_view text) {
+  const auto has_point = [](std::string_view number) { return number.find('.') != std::string_view::npos; };
+  if (text.empty() || text.find_first_not_of("0123456789.") != std::string_view::npos) return false;
+  const auto dots = text.find("..");
+  if (dots == std::string_view::npos) return has_point(text);
+  return has_point(text.substr(0, dots)) || has_point(text.substr(dots + 2));
+}
 
 std::optional<GpuVendor> parse_vendor(std::string_view word) {
   const auto vendor = from_name<GpuVendor>(lower_case(word));
@@ -172,7 +180,8 @@ GpuItemParser::Step GpuItemParser::body() {
   if (done()) return std::nullopt;  // "gpu" or "nvidia" alone: any of them.
   if (find_gpu_model(word().text) != nullptr) return model_body();
   if (parse_memory(word().text)) return memory_body();
-  const bool countable = after_gpu_ || out_.vendor != GpuVendor::kAny;
+  const bool countable =
+      after_gpu_ || out_.vendor != GpuVendor::kAny || is_share_text(word().text);  // 0.5 is a share of any.
   if (countable && is_digit(word().text.front())) return count();
   bool found = false;
   if (auto wrong = model_with_memory_suffix(found)) return wrong;
@@ -300,9 +309,9 @@ GpuItemParser::Step GpuItemParser::count() {
   const GpuWord number = word();
   ++next_;
   const auto dots = number.text.find("..");
-  if (dots == std::string_view::npos && number.text.find('.') != std::string_view::npos) {
-    if (auto wrong = fraction(number)) return wrong;
-    return at_end();
+  if (is_share_text(number.text)) {
+    auto wrong = dots == std::string_view::npos ? fraction(number) : share_range(number, dots);
+    return wrong ? std::move(wrong) : at_end();
   }
   const std::string_view least = number.text.substr(0, dots);
   const std::string_view most = dots == std::string_view::npos ? least : number.text.substr(dots + 2);
@@ -346,6 +355,27 @@ GpuItemParser::Step GpuItemParser::fraction(GpuWord word) {
                : (whole.empty() ? "0" + std::string(word.text) : std::string_view()));
   }
   out_.milli = static_cast<std::uint16_t>(*milli);
+  return std::nullopt;
+}
+
+// 0.25..0.5: never less than the first, and no more than the second.
+GpuItemParser::Step GpuItemParser::share_range(GpuWord word, std::size_t dots) {
+  const auto least = parse_milli(word.text.substr(0, dots), 1000);
+  const auto most = parse_milli(word.text.substr(dots + 2), 1000);
+  if (!least || !most)
+    return problem(word, "'" + std::string(word.text) + "' is not a range of shares", "0.25..0.5");
+  if (*least == 0) return problem(word, "a share of nothing", "0.1" + std::string(word.text.substr(dots)));
+  if (*most >= 1000)
+    return problem(word,
+                   "a range of shares ends below 1: a whole device is not resized",
+                   std::string(word.text.substr(0, dots)) + "..0.9");
+  if (*least > *most) {
+    return problem(word,
+                   "the range is empty",
+                   std::string(word.text.substr(dots + 2)) + ".." + std::string(word.text.substr(0, dots)));
+  }
+  out_.milli = static_cast<std::uint16_t>(*least);
+  if (*most > *least) out_.milli_max = static_cast<std::uint16_t>(*most);
   return std::nullopt;
 }
 

@@ -37,6 +37,7 @@ class GpuItemParser {
   Step count_or_profile();
   Step count();
   Step fraction(GpuWord word);
+  Step share_range(GpuWord word, std::size_t dots);
   Step at_end();
 
   [[nodiscard]] bool done() const { return next_ == words_.size(); }

@@ -57,10 +57,14 @@ class LongForm {
     }
     if (vram_.count > 0) {
       item_.vram = vram_;
+      item_.vram_max = vram_max_;
       item_.milli = milli_;
     } else if (milli_ > 0) {
       item_.milli = milli_;
     }
+    item_.milli_max = milli_max_;
+    if (item_.vram.count > 0 && (item_.milli_max > 0) != (item_.vram_max.count > 0) && item_.milli == 0)
+      item_.milli_max = 0;  // Compute follows from memory, and its range from that.
     if (!item_.profile.empty() && (vram_.count > 0 || milli_ > 0)) {
       return refuse(
           GpuProblem{elements_.front().position, "a partition profile fixes VRAM and compute already", {}});
@@ -90,6 +94,7 @@ class LongForm {
     if (!parsed) return std::move(parsed.error());
     if (parsed->vram.count > 0) vram_ = std::exchange(parsed->vram, {});
     if (parsed->milli < 1000) milli_ = std::exchange(parsed->milli, 1000);
+    milli_max_ = std::exchange(parsed->milli_max, 0);
     item_ = std::move(*parsed);
     if (count != 1) item_.count_min = item_.count_max = count;
     return std::nullopt;
@@ -106,21 +111,31 @@ class LongForm {
   }
   std::optional<GpuProblem> take_vram(GpuWord value) {
     const auto memory = detail::parse_memory(value.text);
-    if (!memory || memory->is_range) {
-      return GpuProblem{value.position, "must be memory in GB, GiB, MB or MiB", instead(value, "20GB")};
+    if (!memory) {
+      return GpuProblem{
+          value.position, "must be memory in GB, GiB, MB or MiB, or a range of it", instead(value, "20GB")};
+    }
+    if (memory->least > memory->most) {
+      return GpuProblem{
+          value.position,
+          "the range is empty",
+          instead(value, detail::memory_text(memory->most) + ".." + detail::memory_text(memory->least))};
     }
     vram_ = memory->least;
+    if (memory->most > memory->least) vram_max_ = memory->most;
     return std::nullopt;
   }
   std::optional<GpuProblem> take_compute(GpuWord value) {
-    const bool percent = value.text.ends_with('%');
-    const auto milli = percent ? detail::parse_milli(value.text.substr(0, value.text.size() - 1), 10)
-                               : detail::parse_milli(value.text, 1000);
-    if (!milli || *milli == 0 || *milli > 1000) {
-      return GpuProblem{
-          value.position, "must be a share of the device from 0.1% to 100%", instead(value, "30%")};
+    const auto dots = value.text.find("..");
+    const auto least = share(value.text.substr(0, dots));
+    const auto most = dots == std::string_view::npos ? least : share(value.text.substr(dots + 2));
+    if (!least || !most || *least > *most || (*most > *least && *most >= 1000)) {
+      return GpuProblem{value.position,
+                        "must be a share of the device from 0.1% to 100%, or a range such as 20%..50%",
+                        instead(value, "30%")};
     }
-    milli_ = static_cast<std::uint16_t>(*milli);
+    milli_ = *least;
+    if (*most > *least) milli_max_ = *most;
     return std::nullopt;
   }
   std::optional<GpuProblem> take_isolation(GpuWord value) {
@@ -131,6 +146,14 @@ class LongForm {
     static constexpr std::array kNames{"dedicated"sv, "hard"sv, "soft"sv};
     return GpuProblem{
         value.position, "must be dedicated, hard or soft", instead(value, nearest(value.text, kNames))};
+  }
+
+  static std::optional<std::uint16_t> share(std::string_view text) {
+    const bool percent = text.ends_with('%');
+    const auto milli =
+        percent ? detail::parse_milli(text.substr(0, text.size() - 1), 10) : detail::parse_milli(text, 1000);
+    if (!milli || *milli == 0 || *milli > 1000) return std::nullopt;
+    return static_cast<std::uint16_t>(*milli);
   }
 
   [[nodiscard]] std::string instead(GpuWord word, std::string_view better) const {
@@ -145,7 +168,9 @@ class LongForm {
   GpuItem item_;
   Isolation isolation_ = Isolation::kDefault;
   Bytes vram_{};
+  Bytes vram_max_{};
   std::uint16_t milli_ = 0;
+  std::uint16_t milli_max_ = 0;
 };
 
 Result<GpuRequest, GpuProblem> parse_items(std::string_view request,
@@ -183,13 +208,19 @@ std::string device_text(const GpuItem& item) {
 
 bool wants_long_form(const GpuItem& item) {
   const bool one_device = !item.model.empty() || item.memory_min.count != 0 || item.memory_max.count != 0;
-  return item.vram.count > 0 && (item.milli != 0 || one_device);
+  return item.vram.count > 0 && (item.milli != 0 || one_device || item.vram_max.count > 0);
 }
 
 std::string count_text(const GpuItem& item) {
   std::string out = std::to_string(item.count_min);
   if (item.count_max != item.count_min) out += ".." + std::to_string(item.count_max);
   return out;
+}
+
+std::string percent_text(std::uint32_t milli) {
+  std::string percent = std::to_string(milli / 10);
+  if (milli % 10 != 0) percent += "." + std::to_string(milli % 10);
+  return percent + "%";
 }
 
 std::string long_text(const GpuItem& item, Isolation isolation) {
@@ -203,11 +234,13 @@ std::string long_text(const GpuItem& item, Isolation isolation) {
   if (!item.profile.empty()) device += ":" + item.profile;
   if (!device.empty()) add("gpu", device);
   if (item.count_min != 1 || item.count_max != 1) add("count", count_text(item));
-  if (item.vram.count > 0) add("vram", detail::memory_text(item.vram));
+  if (item.vram.count > 0) {
+    const bool range = item.vram_max.count > 0;
+    add("vram", detail::memory_text(item.vram) + (range ? ".." + detail::memory_text(item.vram_max) : ""));
+  }
   if (item.milli != 0 && item.milli != 1000) {
-    std::string percent = std::to_string(item.milli / 10);
-    if (item.milli % 10 != 0) percent += "." + std::to_string(item.milli % 10);
-    add("compute", percent + "%");
+    const bool range = item.milli_max > 0;
+    add("compute", percent_text(item.milli) + (range ? ".." + percent_text(item.milli_max) : ""));
   } else if (item.milli == 1000 && item.vram.count > 0) {
     add("compute", "100%");
   }
@@ -259,6 +292,10 @@ std::string text(const GpuItem& item) {
     if (out.empty()) out = "gpu";
     out += ':';
     append_share(out, item.milli);
+    if (item.milli_max > 0) {
+      out += "..";
+      append_share(out, item.milli_max);
+    }
   } else if (out.empty()) {
     out = "gpu";
     if (!whole_and_one) out += ":" + count_text(item);

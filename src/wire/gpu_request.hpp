@@ -8,6 +8,7 @@
 //           | item
 //   item    = ["gpu:"] [vendor ":"] body
 //   body    = memory [":" count] | model [":" memory] [":" count | ":" profile] | count after gpu or a vendor
+//   | share share   = 0.5, or 0.25..0.5 for a slice that may be made smaller and larger while it runs
 //
 // One parser for command line, job file, API and SDK. Any case is taken; printing gives one canonical form.
 #include <boost/describe/class.hpp>
@@ -30,6 +31,7 @@ struct GpuItem {
   GpuVendor vendor = GpuVendor::kAny;
   // Share of each device. Beside vram it is the share of its compute only; zero: in proportion to vram.
   std::uint16_t milli = 1000;
+  std::uint16_t milli_max = 0;  // Of a slice that can do with less than it would like; zero: no range.
   std::uint32_t count_min = 1;  // Devices, or slices of devices.
   std::uint32_t count_max = 1;
   std::string model{};    // Short name of the catalogue, or the variant's own name; empty: any.
@@ -37,11 +39,13 @@ struct GpuItem {
   Bytes memory_max{};     // Zero: no upper bound.
   Bytes vram{};           // Of the slice: 10GB free on any device; zero: by share.
   std::string profile{};  // 1g.10gb, a hardware partition; then milli does not count.
+  Bytes vram_max{};       // Likewise.
   bool operator==(const GpuItem&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(GpuItem,
-                      (),
-                      (vendor, model, count_min, count_max, memory_min, memory_max, vram, milli, profile))
+BOOST_DESCRIBE_STRUCT(
+    GpuItem,
+    (),
+    (vendor, model, count_min, count_max, memory_min, memory_max, vram, milli, profile, milli_max, vram_max))
 
 enum class GpuOrder : std::uint8_t { kAny, kOrdered };
 BOOST_DESCRIBE_ENUM(GpuOrder, kAny, kOrdered)

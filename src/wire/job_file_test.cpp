@@ -82,7 +82,7 @@ after: [job_000001]
   CHECK(job.volumes.at(2).read_only);
   CHECK(job.run == "blender -b\necho done\n");
   CHECK(job.limits.spend == Money{12'500'000});
-  CHECK(job.limits.idle == 600s);
+  CHECK(*job.limits.idle == 600s);
   CHECK(job.limits.compute == Share{300});
   CHECK(job.retry->on == std::vector{RetryOn::kError, RetryOn::kFault});
   CHECK(job.priority.value == 75);
@@ -141,8 +141,8 @@ run: python train.py
   CHECK(job.image == "ubuntu:22.04");
   CHECK(job.resources.disk == gigabytes(256));
   CHECK(job.resources.memory == MemoryBounds{.min = gigabytes(32), .max = {}});
-  CHECK(job.limits.price_per_hour == Money{3'200'000});
-  CHECK(job.limits.idle == Duration(10min));
+  CHECK(*job.limits.price_per_hour == Money{3'200'000});
+  CHECK(*job.limits.idle == Duration(10min));
   CHECK(job.retry->attempts == 3);
   CHECK(job.volumes.at(0) == VolumeMount{.name = "my-volume", .path = "/mnt/data"});
 }

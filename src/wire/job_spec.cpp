@@ -81,6 +81,13 @@ std::optional<Problem> Fields<Checkpoint>::check(const Checkpoint& checkpoint) {
   return std::nullopt;
 }
 
+std::optional<Problem> Fields<Resize>::check(const Resize& resize) {
+  if (!resize.signal.empty() && signal_number(resize.signal) == 0)
+    return wrong("signal", "must be a signal that a process can catch, such as SIGUSR2");
+  if (resize.grace < Duration::zero()) return wrong("grace", "must not be negative");
+  return std::nullopt;
+}
+
 Result<VolumeMount, std::string> Fields<VolumeMount>::from_text(std::string_view text) {
   VolumeMount mount;
   const auto colon = text.find(':');

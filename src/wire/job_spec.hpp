@@ -17,6 +17,7 @@
 #include "base/money.hpp"
 #include "base/time.hpp"
 #include "wire/amounts.hpp"
+#include "wire/ask.hpp"
 #include "wire/boxed.hpp"
 #include "wire/codec.hpp"
 #include "wire/gpu_request.hpp"
@@ -26,9 +27,6 @@
 #include "wire/workload.hpp"
 
 namespace tranche::wire {
-
-enum class Topology : std::uint8_t { kAny, kNode, kRack, kSite };  // How close the parts of a gang must be.
-BOOST_DESCRIBE_ENUM(Topology, kAny, kNode, kRack, kSite)
 
 enum class Network : std::uint8_t { kNone, kGang, kInternet };  // What the job may reach.
 BOOST_DESCRIBE_ENUM(Network, kNone, kGang, kInternet)
@@ -56,8 +54,8 @@ struct JobLimits {
   std::optional<Share> compute{};
   std::optional<Duration> time{};
   std::optional<Money> spend{};
-  std::optional<Duration> idle{};
-  std::optional<Money> price_per_hour{};
+  Boxed<Duration> idle{};
+  Boxed<Money> price_per_hour{};
   bool operator==(const JobLimits&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(JobLimits, (), (vram, compute, time, spend, idle, price_per_hour))
@@ -93,6 +91,14 @@ struct Checkpoint {
 };
 BOOST_DESCRIBE_STRUCT(Checkpoint, (), (signal, grace, every, path))
 
+// How a job is told that its slice became smaller or larger, and how long it has to give memory back.
+struct Resize {
+  std::string signal{};  // Empty: it is not told.
+  Duration grace = std::chrono::seconds(10);
+  bool operator==(const Resize&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(Resize, (), (signal, grace))
+
 struct VolumeMount {
   std::string name{};
   std::string path{};
@@ -108,6 +114,7 @@ struct JobSpec {
   Priority priority{};
   bool preemptible = false;
   bool cheapest = false;
+  bool pause = true;
   Network network = Network::kNone;
   Burst burst = Burst::kNever;
   std::string name{};
@@ -136,6 +143,7 @@ struct JobSpec {
   std::uint32_t chunk = 0;
   std::uint16_t port = 0;
   WorkerRange workers{};
+  Boxed<Resize> resize{};
   bool operator==(const JobSpec&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(JobSpec,
@@ -172,7 +180,9 @@ BOOST_DESCRIBE_STRUCT(JobSpec,
                        chunk,
                        port,
                        cheapest,
-                       workers))
+                       workers,
+                       resize,
+                       pause))
 
 template <>
 struct Fields<Resources> {
@@ -238,6 +248,17 @@ struct Fields<Checkpoint> {
   static std::optional<Problem> check(const Checkpoint& checkpoint);
 };
 template <>
+struct Fields<Resize> {
+  static constexpr std::string_view kAbout =
+      "How the job is told that its slice (0.25..0.5) became smaller or larger.";
+  static constexpr std::array kDocs{
+      FieldDoc{"signal", "Sent after each change; empty: none."},
+      FieldDoc{"grace", "To give back memory that it holds beyond its new limit."},
+  };
+  static constexpr bool kOmitDefaults = true;
+  static std::optional<Problem> check(const Resize& resize);
+};
+template <>
 struct Fields<VolumeMount> {
   static constexpr std::string_view kAbout = "A volume of the tenant, and where the job sees it.";
   static constexpr std::array kRequired{std::string_view("name"), std::string_view("path")};
@@ -287,6 +308,8 @@ struct Fields<JobSpec> {
                "Like num_nodes, between bounds: 2..8 starts with what is free, and is started again from its "
                "checkpoint with more or fewer."},
       FieldDoc{"cheapest", "Starts when the price list is lowest; needs a deadline and a time limit."},
+      FieldDoc{"pause",
+               "false: it may not be suspended for work that goes first; it is stopped and started again."},
   };
   static constexpr bool kOmitDefaults = true;
   static std::optional<Problem> check(const JobSpec& job);

@@ -32,15 +32,94 @@ void take_profile(Ask& ask, const GpuItem& item, const GpuModel* model) {
   ask.vram_each = profile->memory.count;
 }
 
-void take_gpus(Ask& ask, const GpuItem& item, const Settings& settings, std::int64_t smallest_vram) {
+constexpr std::int64_t kMib = 1 << 20;
+// Slices are cut in whole MiB.
+std::int64_t in_mib(std::int64_t bytes) {
+  return (bytes + kMib - 1) / kMib * kMib;
+}
+
+struct Devices {  // What a share of a device that is not named means.
+  std::int64_t reference = 0;
+  std::int64_t smallest = 0;
+};
+
+void take_gpus(Ask& ask, const GpuItem& item, const Devices& known) {
   const GpuModel* model = item.model.empty() ? nullptr : find_gpu_model(item.model);
   if (model != nullptr) ask.model = model->name;
-  const std::int64_t device = model == nullptr ? settings.reference_vram_bytes : model->vram.count;
-  ask.milli_each = item.milli;
-  const std::int64_t shared = model == nullptr ? std::min(device, smallest_vram) : device;
-  ask.vram_each = item.vram.count > 0 ? item.vram.count : shared * item.milli / kWhole;
-  if (item.milli == 0) ask.milli_each = milli_for(item.vram.count, device);
+  std::int64_t device = model == nullptr ? known.reference : model->vram.count;
+  std::int64_t shared = model == nullptr ? std::min(device, known.smallest) : device;
+  if (model == nullptr && item.memory_min.count > 0) shared = device = item.memory_min.count;
+  const auto vram_of = [&](std::int64_t vram, std::int64_t milli) {
+    return vram > 0 ? vram : shared * milli / kWhole;
+  };
+  const auto milli_of = [&](std::uint32_t milli, std::int64_t vram) {
+    return milli == 0 ? milli_for(vram, device) : milli;
+  };
+  ask.milli_each = milli_of(item.milli, item.vram.count);
+  ask.vram_each = vram_of(item.vram.count, item.milli);
+  if (item.milli_max > 0 || item.vram_max.count > 0) {
+    const std::int64_t vram_max = item.vram_max.count > 0 ? item.vram_max.count : item.vram.count;
+    const std::uint32_t milli_max = item.milli_max > 0 ? item.milli_max : item.milli;
+    ask.vram_each = in_mib(ask.vram_each);
+    ask.range = SliceRange{.milli_min = ask.milli_each,
+                           .milli_max = std::max(milli_of(milli_max, vram_max), ask.milli_each),
+                           .vram_min = ask.vram_each,
+                           .vram_max = std::max(in_mib(vram_of(vram_max, milli_max)), ask.vram_each)};
+  }
   if (!item.profile.empty()) take_profile(ask, item, model);
+}
+
+DeviceWish wish_of(const GpuRequest& request) {
+  const GpuItem& first = request.items.front();
+  DeviceWish wish{
+      .vendor = first.vendor, .memory_min = first.memory_min.count, .memory_max = first.memory_max.count};
+  if (request.items.size() == 1) return wish;
+  wish.in_order = request.order == GpuOrder::kOrdered;
+  for (const GpuItem& item : request.items) {
+    const GpuModel* model = item.model.empty() ? nullptr : find_gpu_model(item.model);
+    wish.models.emplace_back(model == nullptr ? std::string_view(item.model) : model->name);
+  }
+  return wish;
+}
+
+// Alternatives differ in the model alone: quota and price are of one shape.
+std::optional<Problem> alternatives_problem(const GpuRequest& request) {
+  GpuItem first = request.items.front();
+  for (const GpuItem& item : request.items) {
+    GpuItem same = item;
+    same.model = first.model;
+    const bool by_model = request.items.size() == 1 || !item.model.empty();
+    if (same == first && by_model) continue;
+    return Problem{"resources.gpus",
+                   text(item) + " and " + text(request.items.front()) +
+                       " are not alternatives: they may differ in the model alone",
+                   "ask for the same number and share of each, such as [L4:2, A100:2]"};
+  }
+  return std::nullopt;
+}
+
+// The least memory that any of the alternatives gives a share of itself.
+void take_alternatives(Ask& ask, const GpuRequest& request, const Devices& known) {
+  take_gpus(ask, request.items.front(), known);
+  for (std::size_t i = 1; i < request.items.size(); ++i) {
+    Ask other = ask;
+    take_gpus(other, request.items[i], known);
+    if (other.vram_each >= ask.vram_each) continue;
+    ask.vram_each = other.vram_each;
+    ask.range = other.range;
+  }
+  const DeviceWish wish = wish_of(request);
+  if (wish != DeviceWish{}) ask.wish = wish;
+}
+
+std::optional<Problem> range_problem(const JobSpec& job, const Ask& ask) {
+  if (!ask.range) return std::nullopt;
+  const bool soft = ask.isolation == Isolation::kSoft;
+  if (soft && ask.nodes == 1 && ask.nodes_max == 0 && !job.limits.vram && !job.limits.compute)
+    return std::nullopt;
+  return Problem{"resources.gpus",
+                 "a slice with a range is of one soft job on one node, and has no other limits",
+                 "ask for a fixed share, such as 0.5"};
 }
 
 Result<std::int64_t, Problem> model_millions(const JobSpec& job) {
@@ -99,6 +178,12 @@ Result<Ask, Problem> resolve_ask(const JobSpec& job,
   }
   ask.gang_network = job.network == Network::kGang && std::max(ask.nodes, ask.nodes_max) > 1;
   ask.simulated = job.infra == kSimulatedInfra;
+  ask.topology = job.resources.topology;
+  ask.whole_node = job.resources.whole_node;
+  ask.never_paused = !job.pause;
+  ask.may_burst = job.burst != Burst::kNever;
+  if (job.limits.price_per_hour) ask.price_per_hour = *job.limits.price_per_hour;
+  if (job.limits.idle) ask.idle = *job.limits.idle;
   ask.cpu_milli = job.resources.cpus.milli_min;
   ask.memory_bytes = job.resources.memory.min.count;
   if (job.retry) {
@@ -111,7 +196,9 @@ Result<Ask, Problem> resolve_ask(const JobSpec& job,
 
   Isolation isolation = job.resources.isolation;
   if (isolation == Isolation::kDefault) isolation = job.resources.gpus.isolation;
-  ask.isolation = isolation == Isolation::kDefault ? Isolation::kSoft : isolation;
+  ask.isolation = isolation != Isolation::kDefault ? isolation
+                  : ask.whole_node                 ? Isolation::kDedicated
+                                                   : Isolation::kSoft;
   if (!job.sku.empty()) {
     const auto sku = skus.find(job.sku);
     if (sku == skus.end())
@@ -121,11 +208,12 @@ Result<Ask, Problem> resolve_ask(const JobSpec& job,
     ask.vram_each = sku->second.vram_bytes;
     ask.gpus = job.sku;
   } else if (!job.resources.gpus.items.empty()) {
-    const GpuItem& item = job.resources.gpus.items.front();
-    take_gpus(ask, item, settings, smallest_vram);
-    ask.instances = item.count_min * ask.nodes;
+    if (auto problem = alternatives_problem(job.resources.gpus)) return refuse(std::move(*problem));
+    take_alternatives(ask, job.resources.gpus, {settings.reference_vram_bytes, smallest_vram});
+    ask.instances = job.resources.gpus.items.front().count_min * ask.nodes;
     ask.gpus = text(job.resources.gpus);
   }
+  if (auto problem = range_problem(job, ask)) return refuse(std::move(*problem));
   if (ask.isolation == Isolation::kDedicated && ask.instances > 0) ask.milli_each = kWhole;
   if (job.limits.vram) ask.vram_each = job.limits.vram->count;
   if (job.limits.compute && ask.instances > 0) ask.milli_each = job.limits.compute->milli;

@@ -74,7 +74,7 @@ struct TaxTermsView {  // What holds for a party now.
   std::string from{};  // The party whose profile it is; empty: none has one, and there is no tax.
   std::string name{};
   std::int64_t rate_ppm = 0;
-  std::string note{};                   // What an invoice says about it.
+  std::string note{};                  // What an invoice says about it.
   std::vector<TaxProfile> profiles{};  // Of the party itself, oldest first.
 };
 BOOST_DESCRIBE_STRUCT(TaxTermsView, (), (party, from, name, rate_ppm, note, profiles))
@@ -85,7 +85,7 @@ struct TaxReportRow {
   std::string name{};
   std::int64_t rate_ppm = 0;
   TaxTreatment treatment = TaxTreatment::kStandard;
-  Money base{};      // Of invoices that were issued.
+  Money base{};  // Of invoices that were issued.
   Money tax{};
   Money credited{};  // Of the base, by credit notes.
   Money tax_credited{};

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.hpp"
 #include "base/time.hpp"
 #include "wire/fields.hpp"
 
@@ -40,9 +41,30 @@ struct ModelUse {
   std::uint32_t users = 0;    // Sequences at once; zero: one.
   std::uint32_t batch = 0;    // Of training; zero: one.
   std::uint32_t rank = 0;     // Of LoRA; zero: 16.
+  std::uint32_t prompt = 0;   // Of the context; zero: all but the last 2048 tokens, and at least half.
+  std::uint32_t devices = 0;  // The model is spread over so many; zero: as many as it needs.
+  std::uint32_t zero = 0;     // ZeRO stage.
+  bool keep_activations = false;
+  bool adam_8bit = false;
+  std::string config{};  // Text of a config.json; what follows from it stays, the text does not.
   bool operator==(const ModelUse&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(ModelUse, (), (name, parameters, precision, method, context, users, batch, rank))
+BOOST_DESCRIBE_STRUCT(ModelUse,
+                      (),
+                      (name,
+                       parameters,
+                       precision,
+                       method,
+                       context,
+                       users,
+                       batch,
+                       rank,
+                       prompt,
+                       devices,
+                       zero,
+                       keep_activations,
+                       adam_8bit,
+                       config))
 
 // Pictures of a render or a video.
 struct MediaUse {
@@ -54,11 +76,15 @@ struct MediaUse {
   std::string codec{};
   std::string resolution{};        // 1080p, 4k: instead of width and height.
   std::vector<Duration> pieces{};  // Of a clip, one for each unit of the job.
+  std::uint32_t seconds = 0;       // Of a video.
+  std::uint32_t streams = 0;       // Videos at once; zero: one.
+  Bytes scene{};                   // What a scene takes on the device; zero: 4 GB.
   bool operator==(const MediaUse&) const = default;
 };
-BOOST_DESCRIBE_STRUCT(MediaUse,
-                      (),
-                      (width, height, frames, samples, frames_per_second, codec, resolution, pieces))
+BOOST_DESCRIBE_STRUCT(
+    MediaUse,
+    (),
+    (width, height, frames, samples, frames_per_second, codec, resolution, pieces, seconds, streams, scene))
 
 template <>
 struct Fields<ModelUse> {
@@ -71,6 +97,12 @@ struct Fields<ModelUse> {
       FieldDoc{"context", "Tokens a sequence."},
       FieldDoc{"users", "Sequences served at once."},
       FieldDoc{"rank", "Rank of the LoRA adapters."},
+      FieldDoc{"prompt", "Of the context; else all but the last 2048 tokens, and at least half."},
+      FieldDoc{"devices", "Devices that the model is spread over; else as many as it needs."},
+      FieldDoc{"zero", "ZeRO stage of training, 0 to 3."},
+      FieldDoc{"keep_activations", "No checkpointing of activations in training."},
+      FieldDoc{"adam_8bit", "State of the optimiser in 8 bits."},
+      FieldDoc{"config", "Text of the model's config.json, instead of a name."},
   };
   static constexpr bool kOmitDefaults = true;
   static constexpr std::string_view kTextSchema = R"("type":"string","examples":["13b"])";
@@ -88,6 +120,12 @@ struct Fields<MediaUse> {
       FieldDoc{"pieces",
                "How long the piece of a clip is that each unit works on: progress, price and quota count its "
                "seconds."},
+      FieldDoc{"samples", "Of a pixel of a render."},
+      FieldDoc{"codec", "h264, hevc, hevc10, av1 or av1-10."},
+      FieldDoc{"resolution", "1080p, 4k, 8k or 1920x1080, instead of width and height."},
+      FieldDoc{"seconds", "Length of a video."},
+      FieldDoc{"streams", "Videos at once."},
+      FieldDoc{"scene", "What a scene takes on the device; else 4GB."},
   };
   static constexpr bool kOmitDefaults = true;
 };

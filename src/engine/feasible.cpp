@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/feasible.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace tranche::engine {
+namespace {
+
+using policy::Shape;
+
+constexpr std::size_t kModelsShown = 6;
+constexpr std::int64_t kMib = 1 << 20;
+
+std::string in_gigabytes(std::int64_t mib) {
+  return std::to_string(mib * kMib / 1'000'000'000) + "GB";
+}
+
+std::string shown_models(const State& state, bool simulated) {
+  std::string out;
+  std::set<std::string> models;
+  for (const DeviceKind& kind : state.index.capacity->device_kinds(state))
+    if (kind.simulated == simulated) models.insert(kind.model);
+  std::size_t shown = 0;
+  for (const std::string& model : models) {
+    if (++shown > kModelsShown) return out + ", ...";
+    out += (out.empty() ? "" : ", ") + model;
+  }
+  return out;
+}
+
+// The most that any node of the right kind has of something.
+struct Most {
+  std::int64_t devices = 0;
+  std::int64_t vram_mib = 0;
+  std::int64_t cpu_milli = 0;
+  std::int64_t memory_mib = 0;
+  bool any = false;
+};
+
+Most most_of(const State& state, const Shape& shape) {
+  Most most;
+  const Capacity& capacity = *state.index.capacity;
+  for (const auto& [id, node] : state.nodes) {
+    if (node.state == NodeState::kRetired) continue;
+    for (const policy::NodeIndex index : capacity.groups_of(id)) {
+      const policy::NodeSpec& spec = capacity.fleet().spec(index);
+      if (!capacity.fleet().type_allows(spec, shape)) continue;
+      most.any = true;
+      most.devices = std::max<std::int64_t>(most.devices, spec.devices);
+      most.vram_mib = std::max<std::int64_t>(most.vram_mib, spec.vram_mib);
+      most.cpu_milli = std::max(most.cpu_milli, spec.cpu_milli);
+      most.memory_mib = std::max(most.memory_mib, spec.memory_mib);
+    }
+  }
+  return most;
+}
+
+// What is asked of one node, and is on none.
+struct Lack {
+  std::string what{};
+  std::string fix{};
+};
+
+std::optional<Lack> lack_of(const Shape& shape, const Most& most) {
+  if (shape.devices > most.devices)
+    return Lack{"at most " + std::to_string(most.devices) + " such devices are in one node",
+                "ask for " + std::to_string(most.devices) + ", or for several nodes with num_nodes"};
+  if (shape.shares() && shape.vram_mib > most.vram_mib)
+    return Lack{"the largest such device has " + in_gigabytes(most.vram_mib),
+                "ask for at most " + in_gigabytes(most.vram_mib) + ", or for several devices"};
+  if (shape.cpu_milli > most.cpu_milli)
+    return Lack{"the largest such node has " + std::to_string(most.cpu_milli / 1000) +
+                    " CPUs for jobs on these devices",
+                "ask for at most " + std::to_string(most.cpu_milli / 1000) + " CPUs"};
+  if (shape.memory_mib > most.memory_mib)
+    return Lack{"the largest such node has " + in_gigabytes(most.memory_mib) + " of memory for it",
+                "ask for at most " + in_gigabytes(most.memory_mib) + " of memory"};
+  return std::nullopt;
+}
+
+Refusal refusal(std::string message, std::string fix) {
+  return {
+      .reason = Reason::kInvalid, .rule = "capacity", .message = std::move(message), .fix = std::move(fix)};
+}
+
+Refusal no_such_device(const State& state, const Ask& ask) {
+  const std::string models = shown_models(state, ask.simulated);
+  if (models.empty())
+    return refusal(ask.simulated ? "no simulated node is connected" : "no node connected has a device",
+                   ask.simulated ? "start one: tranche agent --simulated FILE"
+                                 : "simulated devices take jobs that say infra: simulated");
+  return refusal("no device connected is " + ask.gpus, "what there is: " + models + " (tranche gpus)");
+}
+
+}  // namespace
+
+std::optional<Refusal> impossibility(const State& state, PartyId owner, const Ask& ask) {
+  Capacity& capacity = *state.index.capacity;
+  if (capacity.empty() || ask.may_burst) return std::nullopt;
+  const auto shape = capacity.shape_of(ask, trust_group(state, tenant_of(state, owner)));
+  if (!shape) return no_such_device(state, ask);
+  const std::uint32_t members = std::max(ask.nodes, 1U);
+  const std::uint32_t room = capacity.room_when_empty(state, *shape, members);
+  if (room >= members) return std::nullopt;
+  if (room > 0)
+    return refusal("all nodes together could hold " + std::to_string(room) + " members of it, even empty",
+                   "ask for at most " + std::to_string(room) + " of them");
+  const Most most = most_of(state, *shape);
+  if (!most.any) return no_such_device(state, ask);
+  if (const auto lack = lack_of(*shape, most)) return refusal(lack->what, lack->fix);
+  if (!ask.profile.empty())
+    return refusal("no device connected can be cut into " + ask.profile, "tranche gpus shows what there is");
+  return refusal("no node connected has all of it at once, even empty", "ask for less on each node");
+}
+
+Ask with_whole_nodes(const State& state, const Ask& ask) {
+  if (!ask.whole_node) return ask;
+  Ask whole = ask;
+  const auto shape = state.index.capacity->shape_of(ask, kSharingGroup);
+  const Most most = shape ? most_of(state, *shape) : Most{};
+  if (!most.any) return whole;
+  const std::uint32_t nodes = std::max(ask.nodes, 1U);
+  whole.instances = static_cast<std::uint32_t>(most.devices) * nodes;
+  whole.cpu_milli = static_cast<std::uint32_t>(most.cpu_milli);
+  if (whole.instances > 0) whole.milli_each = policy::kDeviceMilli;
+  return whole;
+}
+
+}  // namespace tranche::engine

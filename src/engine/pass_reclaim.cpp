@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who makes way for a job, who goes on elsewhere, and who comes back to the place that he had to leave.
+#include <algorithm>
+
+#include "engine/attempt.hpp"
+#include "engine/moves.hpp"
+#include "engine/pass.hpp"
+#include "engine/slice_change.hpp"
+
+namespace tranche::engine {
+namespace {
+
+constexpr Duration kReturnRetry = std::chrono::seconds(30);  // After a return that the node could not do.
+
+// Parked work waits for its own place as long as starting again elsewhere would cost it; whoever waits that
+// long loses at most twice what was best.
+Duration patience_of(const State& state, const Lease& lease) {
+  const Instant saved = std::max({lease.granted, lease.started, lease.checkpoint});
+  return std::max(state.settings.minimum_run, lease.parked - saved - lease.parked_for);
+}
+
+}  // namespace
+
+// The job's own right, or its rank above work that may be stopped, brings capacity back.
+void Pass::reclaim(const Job& job, PartyId tenant, const policy::Shape& shape) {
+  if (job.ask.nodes > 1) return;
+  const Claimant claimant{
+      .job = job.id,
+      .tenant = tenant,
+      .priority = job.ask.priority,
+      .entitled = within_guarantee(state_, tenant, started_by(tenant) + job.ask.gpu_milli())};
+  if (const auto plan = cheapest_victims(state_, envelope_.at, claimant, shape)) {
+    ++reclaims_;
+    make_way(claimant, *plan);
+  } else if (look_again_ == kFarFuture) {
+    look_again_ = next_interruptible(state_, envelope_.at);
+  }
+}
+
+// The first that must wait gets its place from work that can go on elsewhere. After all others had their
+// turn, so that a move takes only what nobody else could use.
+void Pass::make_room_by_moves() {
+  const Job& job = state_.jobs.at(blocked_->job);
+  const auto shape = capacity_.shape_of(job.ask, trust_group(state_, blocked_->key.tenant));
+  if (!shape || shape->devices == 0 || promised_.contains(job.id)) return;
+  bar_for(job, *shape);
+  const Claimant claimant{.job = job.id, .tenant = blocked_->key.tenant, .priority = job.ask.priority};
+  if (const auto plan = cheapest_moves(state_, capacity_, envelope_.at, claimant, *shape))
+    make_way(claimant, *plan);
+  unbar();
+}
+
+void Pass::make_way(const Claimant& claimant, const Victims& plan) {
+  append(events_, ways_made(state_, claimant, plan));
+  promised_[claimant.job].insert(plan.node);
+  decisions_ += static_cast<int>(plan.victims.size());
+}
+
+// Whoever leaves for another's sake has the place that was found for him until he is there.
+void Pass::keep_places_of_movers() {
+  std::map<JobId, NodeId> going = capacity_.moved_to();
+  for (const LeaseId id : capacity_.promising())
+    if (const Lease* lease = state_.lease(id); lease != nullptr && lease->goes_to != NodeId{})
+      going.emplace(lease->job, lease->goes_to);
+  for (const auto& [id, node] : going)
+    if (const Job* job = state_.job(id)) keep_place(*job, node);
+}
+
+void Pass::keep_place(const Job& job, NodeId node) {
+  // It waits, or is about to.
+  if (is_over(job.state) || job.stop_requested || job.leases.empty()) return;
+  const Lease& lease = state_.leases.at(job.leases.front());
+  if (job.state != JobState::kPending && !lease.revoked) return;
+  const auto shape = capacity_.shape_of(job.ask, lease.trust_group);
+  if (!shape) return;
+  for (const policy::NodeIndex index : capacity_.groups_of(node)) {
+    const auto placement = capacity_.fleet().tightest(index, *shape);
+    if (!placement || (is_promised(node) && takes_free_device(*placement))) continue;
+    Place place = capacity_.place_at(*shape, *placement);
+    capacity_.take(*shape, place);
+    movers_.emplace(job.id, Taken{*shape, std::move(place)});
+    return;
+  }
+}
+
+bool Pass::is_promised(NodeId node) const {
+  return std::any_of(
+      promised_.begin(), promised_.end(), [&](const auto& one) { return one.second.contains(node); });
+}
+
+bool Pass::takes_free_device(const policy::Placement& placement) const {
+  const policy::NodeState& node = capacity_.fleet().node(placement.node);
+  for (int i = 0; i < node.device_count; ++i) {
+    const bool taken = ((static_cast<unsigned>(placement.devices) >> static_cast<unsigned>(i)) & 1U) != 0;
+    if (taken && node.devices[static_cast<std::size_t>(i)].free()) return true;
+  }
+  return false;
+}
+
+void Pass::let_mover_in(JobId job) {
+  const auto kept = movers_.find(job);
+  if (kept == movers_.end()) return;
+  capacity_.release(kept->second.shape, kept->second.place);
+  own_place_ = std::move(kept->second.place);
+  movers_.erase(kept);
+}
+
+bool Pass::fits_back(const Job& job, const Lease& lease, const policy::Shape& shape) {
+  if (closed_to(job, shape).contains(lease.node)) return false;
+  for (const Slice& slice : lease.slices) {
+    const auto owed = capacity_.owed().find(slice.device);
+    if (owed != capacity_.owed().end() && owed->second != lease.tenant) return false;
+  }
+  const policy::Placement placement = capacity_.placement_of(lease);
+  return capacity_.fleet().fits_at(capacity_.fleet().node(placement.node), shape, placement);
+}
+
+// A parked job's turn: on its own devices when they are free, and after a while elsewhere.
+void Pass::bring_back(const Turn& turn) {
+  const Lease& lease = state_.leases.at(turn.returns);
+  const Job& job = state_.jobs.at(turn.job);
+  if (lease.changed > lease.parked && envelope_.at - lease.changed < kReturnRetry) {
+    look_again_ = std::min(look_again_, lease.changed + kReturnRetry);
+    return;
+  }
+  policy::Shape shape = capacity_.shape_of(lease, job.ask);
+  bar_for(job, shape);
+  const policy::Shape whole = shape;
+  shape.cpu_milli = shape.memory_mib = 0;  // Its processes are on the node.
+  if (fits_back(job, lease, shape)) {
+    Place place{.node = lease.node, .placement = capacity_.placement_of(lease), .slices = lease.slices};
+    capacity_.take(shape, place);
+    note_use(job, shape, place);
+    taken_.push_back({shape, std::move(place)});
+    started_milli_[lease.tenant] += lease.gpu_milli();
+    events_.push_back(LeaseReturned{lease.id, lease.owner});
+    ++decisions_;
+  } else {
+    go_on_elsewhere(job, lease, whole);
+  }
+  unbar();
+}
+
+void Pass::go_on_elsewhere(const Job& job, const Lease& lease, const policy::Shape& shape) {
+  const Instant from = lease.parked + patience_of(state_, lease);
+  if (from > envelope_.at) {
+    look_again_ = std::min(look_again_, from);
+    return;
+  }
+  const auto place = choose(job, shape);
+  if (!place) return;
+  LeaseRevoked revoked = revocation(state_,
+                                    lease,
+                                    EndReason::kPreempted,
+                                    "there is room elsewhere; it goes on from its checkpoint",
+                                    job.id);
+  revoked.way = RevokeWay::kKill;  // Off its devices it can save nothing.
+  revoked.goes_to = place->node;
+  events_.push_back(std::move(revoked));
+  ++decisions_;
+}
+
+}  // namespace tranche::engine

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A copy of a node on which leases give way one by one, to see what would fit then.
+#include <map>
+
+#include "engine/preempt.hpp"
+#include "engine/state.hpp"
+
+namespace tranche::engine {
+
+class RoomTrial {
+ public:
+  RoomTrial(const State& state, policy::NodeIndex index)
+      : state_(state), node_(state.index.capacity->fleet().node(index)) {}
+
+  [[nodiscard]] bool fits(const policy::Shape& shape) const { return fleet().state_fits(node_, shape); }
+
+  // As small as it can be, where it only becomes smaller.
+  void yield(LeaseId id, Yield how) {
+    const Ask least = state_.jobs.at(state_.leases.at(id).job).ask.smallest();
+    yield({id, how, least.milli_each, least.vram_each});
+  }
+
+  void yield(const Victim& victim) {
+    const Capacity& capacity = *state_.index.capacity;
+    const Lease& lease = state_.leases.at(victim.lease);
+    const policy::Shape own = capacity.shape_of(lease, state_.jobs.at(lease.job).ask);
+    const policy::Placement placement = capacity.placement_of(lease);
+    const auto known = smaller_.find(victim.lease);
+    fleet().release_from(node_, known == smaller_.end() ? own : known->second, placement);
+    smaller_.erase(victim.lease);
+    if (victim.how == Yield::kPark) {  // Its processes stay on the node.
+      node_.cpu_left -= own.cpu_milli;
+      node_.memory_left -= own.memory_mib;
+    }
+    if (victim.how != Yield::kResize) return;
+    constexpr std::int64_t kMib = 1 << 20;
+    policy::Shape less = own;
+    less.milli = static_cast<std::int32_t>(victim.milli);
+    less.vram_mib = static_cast<std::int32_t>((victim.vram + kMib - 1) / kMib);
+    fleet().take_on(node_, less, placement);
+    smaller_.emplace(victim.lease, less);
+  }
+
+ private:
+  [[nodiscard]] const policy::Fleet& fleet() const { return state_.index.capacity->fleet(); }
+
+  const State& state_;
+  policy::NodeState node_;
+  std::map<LeaseId, policy::Shape> smaller_;
+};
+
+}  // namespace tranche::engine
