@@ -4,6 +4,7 @@
 // rounding.
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "base/check.hpp"
 #include "engine/billing.hpp"
@@ -257,13 +258,14 @@ void forget_contracts_due(Market& market, Instant at) {
 
 void append_contracts_due(const State& state, Instant at, Events& events) {
   constexpr std::size_t kMost = 10'000;
-  std::size_t count = 0;
+  std::set<ContractId> seen;
   for (const auto& [due, ids] : state.market.contracts_due) {
-    if (due > at || count > kMost) break;
+    if (due > at || seen.size() > kMost) break;
     for (const ContractId id : ids) {
       const Contract* contract = state.market.contracts.find(id.value);
       if (contract == nullptr || contract->look_at != due) continue;  // It was looked at since.
-      ++count;
+      // One that was shortened, and is due when it was before, stands here twice: it is settled once.
+      if (!seen.insert(id).second) continue;
       if (!is_over(contract->state) && at >= std::min(contract->end, contract->settled + kSettleEvery))
         events.emplace_back(settle(state, *contract, at, false));
       Money due_now{};
