@@ -37,7 +37,8 @@ bool stands_on(const State& state, const Contract& contract, NodeId node) {
 bool is_deliverable(const State& state, const Contract& contract) {
   const Piece* piece = state.market.pieces.find(contract.piece.value);
   if (piece == nullptr) return true;
-  const Contract* under = state.market.contracts.find(piece->bought.value);
+  const bool resold = piece->bought != ContractId{};
+  const Contract* under = resold ? state.market.contracts.find(piece->bought.value) : nullptr;
   if (under != nullptr && (under->state != ContractState::kAgreed || under->end < contract.end)) return false;
   const Device* device = state.device(device_under(state, *piece));
   if (device == nullptr) return true;
@@ -53,6 +54,13 @@ std::vector<const Contract*> contracts_on(const State& state, NodeId node, Contr
     if (contract->state == wanted && stands_on(state, *contract, node)) out.push_back(contract);
   }
   return out;
+}
+
+// Of which contract an event says that it is delivered, or not, or over.
+void note_contract(const Event& event, std::set<ContractId>& seen) {
+  if (const auto* interrupted = std::get_if<ContractInterrupted>(&event)) seen.insert(interrupted->contract);
+  if (const auto* resumed = std::get_if<ContractResumed>(&event)) seen.insert(resumed->contract);
+  if (const auto* settled = std::get_if<ContractSettled>(&event)) seen.insert(settled->contract);
 }
 
 // What a seller did with contracts that nobody needs any more.
@@ -102,12 +110,12 @@ void append_delivery(const State& state, Instant at, Events& events) {
     if (delivered) {
       events.emplace_back(ContractInterrupted{contract.id, contract.seller});
       append_claim_end(state, contract.id, events);
-    } else {
-      Events back{ContractResumed{contract.id, contract.seller, lost_by(contract, at)}};
-      if (append_claim_again(state, at, contract, back)) continue;
-      events.insert(events.end(), std::make_move_iterator(back.begin()), std::make_move_iterator(back.end()));
+      continue;
     }
-    return;  // One a tick: claims of the next must see what this one took or left.
+    Events back{ContractResumed{contract.id, contract.seller, lost_by(contract, at)}};
+    if (append_claim_again(state, at, contract, back)) continue;
+    events.insert(events.end(), std::make_move_iterator(back.begin()), std::make_move_iterator(back.end()));
+    return;  // One a tick: the claim of the next must see what this one took.
   }
 }
 
@@ -259,6 +267,7 @@ void forget_contracts_due(Market& market, Instant at) {
 void append_contracts_due(const State& state, Instant at, Events& events) {
   constexpr std::size_t kMost = 10'000;
   std::set<ContractId> seen;
+  for (const Event& event : events) note_contract(event, seen);
   for (const auto& [due, ids] : state.market.contracts_due) {
     if (due > at || seen.size() > kMost) break;
     for (const ContractId id : ids) {

@@ -180,7 +180,7 @@ void forget_past(Market& market, Instant at) {
   }
 }
 
-void append_market_due(const State& state, Instant at, Events& events) {
+void append_market_due(const State& state, Instant at, bool quiet, Events& events) {
   const std::size_t most = events.size() + kDueMost;
   append_quotes_over(state, at, events);
   for (const auto& [slot, due] : state.market.orders_due) {
@@ -193,7 +193,7 @@ void append_market_due(const State& state, Instant at, Events& events) {
     }
   }
   // Prices fall only when nothing expires: both would look at the same orders.
-  if (events.size() + kDueMost == most) append_decay(state, at, events);
+  if (quiet && events.size() + kDueMost == most) append_decay(state, at, events);
   append_contracts_due(state, at, events);
 }
 

@@ -31,10 +31,12 @@ void promise(Market&, const MarketOrder& order, int sign);
 Money append_fills(
     const State&, const MarketOrder& taker, const policy::Match&, Instant at, Events&, std::uint64_t next);
 
-void append_market_due(const State&, Instant at, Events&);
+// Nothing is traded where the events have contracts already that are not folded in (not `quiet`).
+void append_market_due(const State&, Instant at, bool quiet, Events&);
 // Quotes that nobody took up in time.
 [[nodiscard]] bool quotes_due(const State&, Instant at);
 void append_quotes_over(const State&, Instant at, Events&);
+// But for those that the events have something of already: they wait for the next tick.
 void append_contracts_due(const State&, Instant at, Events&);
 void forget_contracts_due(Market&, Instant at);
 // Time stops counting for a contract whose device takes no work any more, and goes on when it does again.

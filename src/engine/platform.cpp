@@ -131,10 +131,10 @@ Decision decide(const State& state, const Envelope& envelope, const Tick&) {
   if (events.size() == 1) append_invoices_due(state, envelope.at, events);
   append_health_due(state, envelope.at, events);
   const std::size_t before = events.size();
-  append_market_due(state, envelope.at, events);
-  // What the books did above is not folded in yet, so these wait for a quiet tick.
-  if (events.size() == before) append_delivery(state, envelope.at, events);
+  // Who bought something and does not get it goes first, however busy the books are.
+  append_delivery(state, envelope.at, events);
   if (events.size() == before) append_substitution(state, envelope.at, events);
+  append_market_due(state, envelope.at, events.size() == before, events);
   const bool due = events.size() > 1 || ticked.requests_forgotten + ticked.jobs_forgotten > 0 ||
                    any_period_over(state, envelope.at) || envelope.at - state.now >= kTickLeast;
   return due ? events : Events{};
