@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What open windows keep for their owners, as the fleet sees it.
+#include <algorithm>
 #include <bit>
 
 #include "engine/capacity.hpp"
@@ -37,7 +38,11 @@ std::optional<policy::Shape> remainder(const Booking& booking,
     shape.milli = slice.milli;
     shape.profile = booked->profile;
   } else if (shared || used) {
-    if (milli <= 0 || milli >= policy::kDeviceMilli || vram < kMib) return std::nullopt;
+    // Compute whose memory is used up, or the other way round, is still nobody else's: whoever came there
+    // would be in the way as soon as the owner's job ends.
+    milli = std::max<std::int64_t>(milli, 0);
+    vram = std::max<std::int64_t>(vram, 0);
+    if (milli >= policy::kDeviceMilli || (milli == 0 && vram < kMib)) return std::nullopt;
     shape.milli = static_cast<std::int32_t>(milli);
     shape.vram_mib = static_cast<std::int32_t>(vram / kMib);
     shape.trust_group = booking.trust_group;
