@@ -59,7 +59,7 @@ def a_slurm_script_is_submitted():
     """Options become a job, notes say what is different, and what cannot be honoured is refused by name and line."""
     with Lab() as lab:
         script = lab.platform.folder / "train.sh"
-        script.write_text("#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --gres=gpu:h100:2\n#SBATCH -t 90 -c 4 --mem=8G\n"
+        script.write_text("#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --gres=gpu:h100:2\n#SBATCH -t 90 -c 2 --mem=8G\n"
                           "#SBATCH --output=out.txt\necho $1\n")
         label = ["--label", "sim.duration=1h", "--infra", "simulated"]
         refused = lab.tranche(lab.ana, "sbatch", str(script), code=2)  # There are simulated devices alone.

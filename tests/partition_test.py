@@ -28,7 +28,7 @@ def never_two_at_once(site, job, attempts):
 
 
 def repeated_and_swapped_messages_change_nothing():
-    """A link that repeats a third of all messages and swaps others: every job runs once, and its words come whole."""
+    """A link that repeats a third of all messages and swaps a tenth: every job runs once, and its words come whole."""
     with Site(devices=False) as site:
         agent = site.agent()
         agent.stop()
@@ -36,7 +36,7 @@ def repeated_and_swapped_messages_change_nothing():
         authority = (platform.data / "tls/ca.pem", platform.data / "tls/ca.key")
         seed = int(os.environ.get("TRANCHE_SEED", time.time_ns() % 1_000_000))
         proxy = FaultProxy(platform.folder, authority, port, (agent.data / "node.pem", agent.data / "node.key"),
-                           repeat=0.3, swap=0.03, seed=seed)
+                           repeat=0.3, swap=0.1, seed=seed)
         agent.invite["address"] = agent.invite["address"].replace(f":{port}", f":{proxy.port}")
         agent.start("--drain-on-exit")
         count = 200 if LONG else 12

@@ -118,7 +118,10 @@ def a_job_leaves_a_record_of_how_it_behaved():
         assert record["processes_started"] >= 6 and record["processes_most"] >= 6, record
         assert record["output"] == 2 and record["network"] is False and record["limits_hit"] == [], record
         shown = cli(site, "behaviour", job)[1].decode().splitlines()
-        assert shown[0].startswith("NODE") and shown[1].startswith("n1 "), shown
+        assert shown[0].startswith("NODE") and shown[1].startswith("here "), shown
+        if record["files_watched"]:  # Where the kernel tells.
+            assert "/usr/bin/sleep" in record["files"], record
+        assert record["cpu_used"] != "0s", record
         limited = site.submit("tail -c 400000000 /dev/zero > /dev/null", resources={"memory": "64MB..64MB"})
         site.until_state(limited, "succeeded", "failed")
         if site.job(limited)["end_reason"] == "memory_limit":  # Where the node may hold memory limits.
