@@ -68,7 +68,8 @@ def a_training_gives_way_again_and_again():
     times = 3
     job = {"run": 'exec python3 -c "$CODE"', "kind": "training", "priority": 10, "preemptible": True,
            "envs": {"CODE": (EXAMPLES / "training/train.py").read_text(), "STEPS": "60", "PAUSE": "0.2"},
-           "checkpoint": {"signal": "SIGUSR1", "grace": "60s"}, "resources": {"gpus": "gpu:0.9"}, "limits": {"vram": "100MB"}}
+           "checkpoint": {"signal": "SIGUSR1", "grace": "60s"}, "resources": {"gpus": "gpu:0.9"}, "limits": {"vram": "100MB"},
+           "pause": False}
     with shared_site() as site:
         site.until(lambda: site.operator.get("/v1/devices").json["items"])
         settings(site, minimum_run="0s")
@@ -89,6 +90,30 @@ def a_training_gives_way_again_and_again():
         assert steps == list(range(1, 61)), steps
         assert [line for line in said if line.startswith("result")] == \
             [line for line in results_of(site, alone) if line.startswith("result")]
+
+
+def a_training_is_paused_and_goes_on():
+    """Without a word against it, it stands still for work that goes first, off its device, and is never started again."""
+    job = {"run": 'exec python3 -c "$CODE"', "kind": "training", "priority": 10, "preemptible": True,
+           "envs": {"CODE": (EXAMPLES / "training/train.py").read_text(), "STEPS": "20", "PAUSE": "0.2"},
+           "checkpoint": {"signal": "SIGUSR1", "grace": "60s"}, "resources": {"gpus": "gpu:0.9"}, "limits": {"vram": "100MB"}}
+    with shared_site() as site:
+        site.until(lambda: site.operator.get("/v1/devices").json["items"])
+        settings(site, minimum_run="0s")
+        paused = submit(site, **job)
+        site.until(lambda: "tranche: step" in site.ana.get(f"/v1/jobs/{paused}/logs").body)
+        first = submit(site, run="sleep 600", priority=90, resources={"gpus": "gpu:0.9"}, limits={"vram": "100MB"})
+        until(site, first, lambda d: d["job"]["state"] == "running")
+        assert show(site, paused)["job"]["state"] == "paused", show(site, paused)
+        before = site.ana.get(f"/v1/jobs/{paused}/logs").body
+        assert "paused" in tranche(site, "ps").stdout
+        assert site.ana.get(f"/v1/jobs/{paused}/logs").body == before
+        site.ana.post(f"/v1/jobs/{first}/stop")
+        detail = until(site, paused, over)
+        settings(site, minimum_run="10m")
+        assert detail["job"]["state"] == "succeeded" and detail["attempts"] == 1, detail
+        steps = [int(line.split()[2].split("/")[0]) for line in results_of(site, paused) if line.startswith("tranche: step")]
+        assert steps == list(range(1, 21)), steps
 
 
 def an_elastic_training_gives_and_takes_workers():
@@ -204,6 +229,6 @@ def a_training_goes_on_on_another_node():
 
 
 if __name__ == "__main__":
-    main([a_checkpoint_cut_in_the_middle, a_training_goes_on_where_it_stopped, a_training_gives_way_again_and_again,
+    main([a_checkpoint_cut_in_the_middle, a_training_goes_on_where_it_stopped, a_training_gives_way_again_and_again, a_training_is_paused_and_goes_on,
           an_elastic_training_gives_and_takes_workers, a_registered_checkpoint_that_was_cut,
           a_training_goes_on_on_another_node])
