@@ -21,8 +21,8 @@ class IdTable {
   [[nodiscard]] const T* find(std::uint64_t id) const {
     if (size_ == 0) return nullptr;
     for (std::size_t at = home(id);; at = next(at)) {
+      if (index_[at].id == 0) return nullptr;  // First: zero is not there, either.
       if (index_[at].id == id) return &at_slot(index_[at].slot);
-      if (index_[at].id == 0) return nullptr;
     }
   }
   [[nodiscard]] T* find(std::uint64_t id) { return const_cast<T*>(std::as_const(*this).find(id)); }
@@ -51,7 +51,7 @@ class IdTable {
   }
 
   bool erase(std::uint64_t id) {
-    if (size_ == 0) return false;
+    if (size_ == 0 || id == 0) return false;
     std::size_t at = home(id);
     for (; index_[at].id != id; at = next(at)) {
       if (index_[at].id == 0) return false;

@@ -33,5 +33,16 @@ TEST_CASE("id table: does what a map does, under any mix of inserts and erasures
   for (const std::uint64_t id : expected) CHECK(copy.find(id) != nullptr);
 }
 
+TEST_CASE("id table: nobody has the id zero, however full it is") {
+  IdTable<std::uint64_t> table;
+  for (std::uint64_t id = 1; id <= 100; ++id) {
+    table.insert(id, id);
+    CHECK(table.find(0) == nullptr);
+    CHECK_FALSE(table.erase(0));
+    CHECK(table.size() == id);
+  }
+  CHECK(table.ids().size() == 100);
+}
+
 }  // namespace
 }  // namespace tranche
