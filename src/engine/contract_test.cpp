@@ -156,6 +156,40 @@ TEST_CASE("contract: before it begins it is taken back whole, and something as g
   check_money(world.state);
 }
 
+TEST_CASE("contract: a substitute is bought on busy books, too") {
+  Sold world(40);
+  const auto offer = [&](bool interruptible, std::int64_t first_slot, std::int64_t price) {
+    REQUIRE(world.run(ListCapacity{.owner = world.traders[2],
+                                   .instrument = {.interruptible = interruptible},
+                                   .device = world.device(2),
+                                   .quantity = 1000,
+                                   .first_slot = first_slot,
+                                   .slots = 40,
+                                   .price = price,
+                                   .floor = 300},
+                      world.traders[2]));
+  };
+  offer(true, world.slot + 48, 4000);  // No substitute, and cheaper with every tick.
+  REQUIRE(world.run(InterruptContract{{1}}, world.traders[0]));
+  const auto ticked = [&] {
+    world.clock += 5min;
+    const auto events = world.run(Tick{});
+    REQUIRE(events);
+    return std::any_of(events->begin(), events->end(), [](const Event& event) {
+      return std::holds_alternative<OrderRepriced>(event);
+    });
+  };
+  CHECK(ticked());
+  CHECK(world.contract(2) == nullptr);
+  offer(false, world.slot, 300);
+  CHECK_FALSE(ticked());
+  REQUIRE(world.contract(2) != nullptr);
+  CHECK(world.contract(2)->buyer == world.traders[1]);
+  CHECK(world.contract()->state == ContractState::kDefaulted);
+  CHECK(ticked());  // The others go on.
+  check_money(world.state);
+}
+
 TEST_CASE("contract: what is easier taken back, or elsewhere, is no substitute") {
   Sold world(40);
   const auto offer = [&](Instrument instrument) {
