@@ -47,13 +47,25 @@ class Rehearsal {
   std::vector<std::pair<policy::Shape, Place>> placed_;
 };
 
+// Whether one of its devices is closed, to the job that looks or to everybody.
+bool stands_closed(const Capacity& capacity, const policy::Placement& placement) {
+  const policy::NodeState& node = capacity.fleet().node(placement.node);
+  for (int i = 0; i < node.device_count; ++i) {
+    const bool own = ((static_cast<unsigned>(placement.devices) >> static_cast<unsigned>(i)) & 1U) != 0;
+    if (own && node.devices[static_cast<std::size_t>(i)].blocked) return true;
+  }
+  return false;
+}
+
 // The job first, then whoever made room for it: where each of them goes on is kept for it.
 bool all_find_room(const State& state, Capacity& capacity, Victims& plan, const policy::Shape& shape) {
   Rehearsal rehearsal(capacity);
   for (const Victim& victim : plan.victims) {
     const Lease& lease = state.leases.at(victim.lease);
+    const policy::Placement placement = capacity.placement_of(lease);
+    if (stands_closed(capacity, placement)) return false;  // It could not be put back after the trial.
     rehearsal.lift(capacity.shape_of(lease, state.jobs.at(lease.job).ask),
-                   {.node = lease.node, .placement = capacity.placement_of(lease)});
+                   {.node = lease.node, .placement = placement});
   }
   if (rehearsal.place(shape) != plan.node) return false;
   for (std::size_t i = 0; i < plan.victims.size(); ++i) {
