@@ -161,18 +161,24 @@ std::set<NodeId> Pass::closed_to(const Job& job, const policy::Shape& shape) con
 }
 
 std::optional<Place> Pass::choose(const Job& job, const policy::Shape& shape) {
-  if (own_place_) return std::exchange(own_place_, std::nullopt);
   const std::set<NodeId> closed = closed_to(job, shape);
   std::vector<DeviceId> blocked;
   capacity_.block_restricted(job.ask.preemptible, shape.shares(), blocked);
   capacity_.block_owed(tenant_of(state_, job.owner), blocked);
   was_closed_ = !closed.empty() || !barred_.empty() || !blocked.empty() || !capacity_.kept().empty() ||
                 !movers_.empty();
-  for (const NodeId node : closed)
-    if (takes_work(state_.nodes.at(node))) capacity_.close(node, true);
-  auto place = choose_beside_its_like(job, shape);
-  for (const NodeId node : closed)
-    if (takes_work(state_.nodes.at(node))) capacity_.close(node, false);
+  // What was kept for it may be booked since.
+  auto place = std::exchange(own_place_, std::nullopt);
+  if (place &&
+      !capacity_.fleet().fits_at(capacity_.fleet().node(place->placement.node), shape, place->placement))
+    place.reset();
+  if (!place) {
+    for (const NodeId node : closed)
+      if (takes_work(state_.nodes.at(node))) capacity_.close(node, true);
+    place = choose_beside_its_like(job, shape);
+    for (const NodeId node : closed)
+      if (takes_work(state_.nodes.at(node))) capacity_.close(node, false);
+  }
   capacity_.unblock(blocked);
   return place;
 }
