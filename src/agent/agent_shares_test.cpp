@@ -88,6 +88,38 @@ TEST_CASE("agent: a partition is made before its job starts, named to it, and go
   CHECK(cut.machine.partitions(0).empty());
 }
 
+TEST_CASE("agent: the time slice of a device is set while a soft lease is there, and set back by the last") {
+  CutNode cut;
+  cut.node.change = [](AgentOptions& options) { options.rules.time_slice = gpu::TimeSlice::kShort; };
+  cut.node.start();
+  for (const std::uint64_t lease : {1U, 2U}) {
+    cut.node.server.send(cut.soft(lease, {7}, "sleep 600"));
+    cut.node.server.wait_for_state({lease}, LeaseState::kRunning);
+  }
+  CHECK(cut.machine.time_slice(cut.machine.uuid(0)) == gpu::TimeSlice::kShort);
+  cut.end(1);
+  CHECK(cut.machine.time_slice(cut.machine.uuid(0)) == gpu::TimeSlice::kShort);
+  cut.node.stop();
+  cut.node.start();  // The next agent knows what the one before set.
+  cut.end(2);
+  CHECK(cut.machine.time_slice(cut.machine.uuid(0)) == gpu::TimeSlice::kDefault);
+}
+
+TEST_CASE("agent: a dedicated device takes one process at a time where the node says so") {
+  CutNode cut;
+  cut.node.change = [](AgentOptions& options) { options.rules.exclusive_devices = true; };
+  cut.node.start();
+  wire::LeaseGrant grant = cut.soft(1, {7}, "sleep 600");
+  grant.slices.front().isolation = wire::Isolation::kDedicated;
+  grant.slices.front().milli = 1000;
+  cut.node.server.send(grant);
+  cut.node.server.wait_for_state({1}, LeaseState::kRunning);
+  CHECK(cut.machine.is_exclusive(cut.machine.uuid(0)));
+  CHECK_FALSE(cut.machine.is_exclusive(cut.machine.uuid(1)));
+  cut.end(1);
+  CHECK_FALSE(cut.machine.is_exclusive(cut.machine.uuid(0)));
+}
+
 TEST_CASE("agent: a partition that cannot be made is the platform's fault, and leaves nothing") {
   CutNode cut;
   cut.node.start();

@@ -4,6 +4,7 @@
 // sharing daemon is a script that keeps its state in files, and both can be made to refuse.
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -61,6 +62,12 @@ class CutMachine {
   [[nodiscard]] bool daemon_runs(const std::string& device, PartyId tenant) const {
     return std::filesystem::exists(gpu::mps_pipe_folder(device, text(tenant), daemons()) + "/control");
   }
+  [[nodiscard]] gpu::TimeSlice time_slice(const std::string& device) {
+    return locked([&] { return time_slices_[device]; });
+  }
+  [[nodiscard]] bool is_exclusive(const std::string& device) {
+    return locked([&] { return exclusive_.contains(device); });
+  }
   [[nodiscard]] std::string daemons() const { return (folder_ / "mps").string(); }
 
  private:
@@ -69,6 +76,8 @@ class CutMachine {
   std::mutex mutex_;
   std::unique_ptr<gpu::DevicePort> device_;
   bool refuses_ = false;
+  std::map<std::string, gpu::TimeSlice> time_slices_;
+  std::set<std::string> exclusive_;
 };
 
 class CutPort final : public gpu::DevicePort {
@@ -97,6 +106,19 @@ class CutPort final : public gpu::DevicePort {
     return machine_.locked([&] { return machine_.device_->set_mode(uuid, mode); });
   }
   Result<void, std::string> reset(const std::string&) override { return {}; }
+  Result<void, std::string> set_time_slice(const std::string& uuid, gpu::TimeSlice length) override {
+    return machine_.locked([&]() -> Result<void, std::string> {
+      machine_.time_slices_[uuid] = length;
+      return machine_.device_->set_time_slice(uuid, length);
+    });
+  }
+  Result<void, std::string> set_exclusive(const std::string& uuid, bool exclusive) override {
+    return machine_.locked([&]() -> Result<void, std::string> {
+      if (exclusive) machine_.exclusive_.insert(uuid);
+      if (!exclusive) machine_.exclusive_.erase(uuid);
+      return machine_.device_->set_exclusive(uuid, exclusive);
+    });
+  }
   [[nodiscard]] std::vector<gpu::Partition> partitions(const std::string& uuid) override {
     return machine_.locked([&] { return machine_.device_->partitions(uuid); });
   }

@@ -194,6 +194,77 @@ TEST_CASE("handover: a wipe that fails takes the device out of service") {
   }
 }
 
+TEST_CASE("handover: a device that fails its test between two tenants goes out of service, clean or not") {
+  for (const auto verdict : {wire::Verdict::kCritical, wire::Verdict::kPass}) {
+    TwoTenants world;
+    const NodeId node = world.node("gpu-01", 1);
+    const LeaseId lease = world.running(world.ana, gpus(1));
+    REQUIRE(world.end(lease));
+    const Device& device = world.device_of(lease);
+    wire::Receipts receipts;
+    receipts.acceptances.push_back({.device = device.id,
+                                    .level = TestLevel::kQuick,
+                                    .verdict = verdict,
+                                    .tests = {{.name = "compute.burn", .verdict = verdict}},
+                                    .lease = lease});
+    receipts.scrubs.push_back(
+        {.device = device.id, .lease = lease, .zeroed = gigabytes(1), .verified = gigabytes(1)});
+    REQUIRE(world.run(KeepReceipts{.node = node, .receipts = receipts}));
+    const bool passed = verdict == wire::Verdict::kPass;
+    CHECK(device.state == (passed ? DeviceState::kHealthy : DeviceState::kQuarantined));
+    const JobId next = world.submit(world.bob, gpus(1));
+    CHECK(world.schedule() == (passed ? 1 : 0));
+    // The proof of the test stands behind the next lease.
+    if (passed) CHECK(world.state.leases.at(world.state.jobs.at(next).leases.front()).tested.size() == 2);
+  }
+}
+
+TEST_CASE("handover: a part that fails its test between two leases takes the device and its neighbours out") {
+  TwoTenants world;
+  const NodeId node = world.node("gpu-01", 1);
+  const LeaseId one = world.running(world.ana, gpus(1, 400));
+  const LeaseId two = world.running(world.ana, gpus(1, 400));
+  REQUIRE(world.end(one));
+  const Device& device = world.device_of(one);
+  wire::Receipts receipts;
+  receipts.acceptances.push_back({.device = device.id,
+                                  .level = TestLevel::kQuick,
+                                  .verdict = wire::Verdict::kCritical,
+                                  .tests = {{.name = "memory.random", .verdict = wire::Verdict::kCritical}},
+                                  .lease = one});
+  REQUIRE(world.run(KeepReceipts{.node = node, .receipts = receipts}));
+  CHECK_FALSE(takes_work(device.state));
+  CHECK(world.state.leases.at(two).revoke_reason == EndReason::kDeviceFault);
+}
+
+TEST_CASE("handover: what a tenant left unwiped on a device of its own is wiped before another is granted it") {
+  TwoTenants world;
+  Quota quota;
+  quota.share_soft = true;
+  REQUIRE(world.limit(world.acme, quota));
+  REQUIRE(world.limit(world.beta, quota));
+  const NodeId node = world.node("gpu-01", 1);
+  const LeaseId one = world.running(world.ana, gpus(1, 400));
+  const LeaseId two = world.running(world.ana, gpus(1, 400));
+  REQUIRE(world.end(one));
+  const Device& device = world.device_of(one);
+  REQUIRE(world.run(KeepReceipts{
+      .node = node, .receipts = {.scrubs = {{.device = device.id, .lease = one, .deferred = true}}}}));
+  const JobId mine = world.submit(world.ana, gpus(1, 200));
+  CHECK(world.schedule() == 1);  // The same tenant needs no wipe.
+  CHECK(world.of(mine) == JobState::kStarting);
+  const JobId theirs = world.submit(world.bob, gpus(1, 200));
+  const auto pass = world.run(Schedule{});
+  REQUIRE(pass);
+  for (const Event& event : *pass) CHECK_FALSE(std::holds_alternative<LeaseGranted>(event));
+  CHECK(device.record.task == DeviceTask::kSettle);  // The node is asked to pay.
+  CHECK(encode_state(*decode_state(encode_state(world.state))) == encode_state(world.state));
+  REQUIRE(world.scrub(one));
+  CHECK(world.schedule() == 1);
+  CHECK(world.of(theirs) == JobState::kStarting);
+  CHECK(world.state.leases.at(two).live());
+}
+
 TEST_CASE("handover: a node that answers without a receipt has wiped nothing") {
   TwoTenants world;
   const NodeId node = world.node("gpu-01", 1);
