@@ -23,6 +23,7 @@ class Preparation {
   // Devices, and slots of them, that are to be cut for work that goes first and is expected while the job
   // would be there.
   void append_kept(const Job&, const policy::Shape&, std::vector<Barred>&);
+  [[nodiscard]] bool has_kept() const { return layouts_ && !layouts_->empty(); }
 
  private:
   static constexpr std::size_t kHours = 24;

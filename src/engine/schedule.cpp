@@ -35,7 +35,7 @@ Events Pass::run() {
   capacity_.passed(envelope_.at);
   if (more) capacity_.changed();
   if (look_again_ < kFarFuture) capacity_.look_again(look_again_);
-  if (!kept_waiting_.empty()) capacity_.look_again(preparation_.look_again());
+  if (!kept_waiting_.empty() || preparation_.has_kept()) capacity_.look_again(preparation_.look_again());
   return std::move(events_);
 }
 
