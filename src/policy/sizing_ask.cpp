@@ -44,7 +44,7 @@ bool take_resolution(SizingAsk& ask, std::string_view name) {
   const auto width = std::from_chars(name.data(), end, ask.width);
   if (width.ec != std::errc() || width.ptr == end || *width.ptr != 'x') return false;
   const auto height = std::from_chars(width.ptr + 1, end, ask.height);
-  return height.ec == std::errc() && height.ptr == end;
+  return height.ec == std::errc() && height.ptr == end && ask.width > 0 && ask.height > 0;
 }
 
 Result<LanguageModel, wire::Problem> model_of(const wire::ModelUse& use) {

@@ -127,7 +127,7 @@ TEST_CASE("sizing ask: pictures are given by name or by their sides") {
   const SizingAsk sides = asked(WorkloadKind::kRender, MediaUse{.width = 640, .height = 480});
   CHECK(sides.width == 640);
   CHECK(sides.height == 480);
-  for (const char* bad : {"5k", "1920", "1920x", "x1080", "1920x1080p", "1920*1080", "big"}) {
+  for (const char* bad : {"5k", "1920", "1920x", "x1080", "1920x1080p", "1920*1080", "big", "0x0", "-5x10"}) {
     CAPTURE(bad);
     const Problem problem = wrong(MediaUse{.resolution = bad});
     CHECK(problem.path == "media.resolution");

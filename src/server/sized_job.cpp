@@ -12,7 +12,7 @@ constexpr std::uint32_t kDevicesMost = 16;
 Result<wire::Sizing, wire::Problem> sizing_of(policy::SizingAsk ask, bool may_spread, std::int64_t largest) {
   for (;;) {
     auto sizing = policy::size_workload(ask);
-    if (!sizing) return refuse(wire::Problem{"model", sizing.error(), {}});
+    if (!sizing) return refuse(wire::Problem{ask.model ? "model" : "media", sizing.error(), {}});
     if (sizing->recommended_bytes <= largest || !may_spread || ask.devices * 2 > kDevicesMost)
       return std::move(*sizing);
     ask.devices *= 2;
