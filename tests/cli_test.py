@@ -228,6 +228,65 @@ def jobs(w):
     assert "tranche: " in stopped and w.cli("ps", "--state", "pending", "-o", "name") == "", "the other was stopped"
 
 
+def sizes(w):
+    """Work that says what it does, and not what it needs, gets its slice, with the arithmetic shown."""
+    w.cli("tenant", "create", "sizes")
+    w.cli("user", "create", "sizes/ana", "--role", "member")
+
+    def plan(*flags):
+        found = w.json("run", *flags, "--time", "10m", "--owner", "sizes/ana", "--dry-run", "--", "true")
+        sizing = found["sizing"]
+        assert sum(part["bytes"] for part in sizing["parts"]) == sizing["vram_bytes"], sizing
+        assert all(part["how"] for part in sizing["parts"]), sizing
+        assert found["admitted"] and sizing["recommended_bytes"] >= sizing["vram_bytes"], found
+        assert found["ask"]["vram_each"] == sizing["recommended_bytes"], found
+        assert found["ask"]["instances"] == sizing["devices"], found
+        return {part["name"]: part["bytes"] for part in sizing["parts"]}
+
+    # By hand: 13,015,864,320 parameters of 2 bytes; 2 x 40 layers x 5120 x 2 bytes for each of 8 x 4096 tokens.
+    served = ["--kind", "inference", "--model", "13b", "--precision", "fp16", "--context", "4k", "--users", "8"]
+    parts = plan(*served)
+    assert parts["weights"] == 26_031_728_640 and parts["key-value cache"] == 26_843_545_600, parts
+    text = w.cli("run", *served, "--time", "10m", "--owner", "sizes/ana", "--dry-run", "--", "true")
+    assert "inference of Llama-2-13B (fp16) needs 53.45 GB; ask for 59.00 GB" in text, text
+    assert "13,015,864,320 parameters x 2 B" in text and "resolved    1 x " in text, text
+    config = w.folder / "config.json"
+    config.write_text(json.dumps({
+        "model_type": "qwen2", "hidden_size": 3584, "num_hidden_layers": 28, "intermediate_size": 18944,
+        "num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 152064, "tie_word_embeddings": False}))
+    assert plan("--kind", "inference", "--model-config", config)["weights"] == 2 * 7_615_616_512
+    # Rank 8 on all matrices of 40 layers: 4 x (5120 + 5120) + 3 x (5120 + 13824), 16 bytes each.
+    tuned = plan("--kind", "finetune", "--model", "13b", "--method", "lora", "--rank", "8")
+    assert tuned["adapters"] == 16 * 8 * 40 * (4 * 10240 + 3 * 18944), tuned
+    assert plan("--kind", "render", "--resolution", "4k", "--scene", "6GB")["picture"] == 3840 * 2160 * 16 * 8
+    video = plan("--kind", "video", "--resolution", "1080p", "--codec", "hevc10", "--streams", "4")
+    assert video["decoder"] == 4 * 20 * 1920 * 1080 * 3, video
+    small = w.cli("run", "--gpus", "10GB", *served, "--time", "10m", "--owner", "sizes/ana", "--dry-run", "--", "true")
+    assert "10GB has less memory than that: it will not fit." in small, small
+    assert w.cli("ps", "--owner", "sizes", "-o", "name") == "", "a dry run submits nothing"
+    sizes_wrong(w, config)
+
+
+def sizes_wrong(w, config):
+    """Each says which flag or field it was, and what it takes."""
+    def told(*flags):
+        return error(w, "run", *flags, "--owner", "sizes/ana", "--dry-run", "--", "true", code=2)
+
+    assert "--precision" in told("--model", "13b", "--precision", "fp15")
+    assert "4096 or 4k, not '4q'" in told("--model", "13b", "--context", "4q")
+    assert "--users takes a number from 1 on, not 0" in told("--model", "13b", "--users", "0")
+    assert "--zero takes a stage from 0 to 3, not 4" in told("--model", "13b", "--zero", "4")
+    assert "need the model: --model 13b" in told("--users", "8")
+    assert "did you mean 'Llama-3-8B'?" in told("--kind", "inference", "--model", "lama-3-8b")
+    assert "not '5k'" in told("--kind", "render", "--resolution", "5k")
+    assert "not '0x0'" in told("--kind", "render", "--resolution", "0x0")
+    assert "not 'vp9'" in told("--kind", "video", "--codec", "vp9")
+    assert "media: streams must be between 1 and 10000" in told("--kind", "video", "--streams", "20000")
+    config.write_text("{}")
+    assert "config.json lacks" in told("--kind", "inference", "--model-config", config)
+    told("--kind", "inference", "--model-config", w.folder / "none.json")
+
+
 def waiting(w):
     job = subprocess.Popen([TRANCHE, "run", "--gpus", "10GB", "--time", "10m", "--owner", "acme/research/ana", "--wait", "-o",
                             "name", "--", "x"], env=w.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -356,7 +415,7 @@ def unreachable(w):
 
 
 CASES = [login_and_contexts, parties, roles_and_tokens, passwords, password_is_not_echoed, quotas, rules, platform, jobs,
-         waiting, why, idempotency, events_and_audit, output_and_flags, help_and_completion, doctor, unreachable]
+         sizes, waiting, why, idempotency, events_and_audit, output_and_flags, help_and_completion, doctor, unreachable]
 
 
 def run_all():
