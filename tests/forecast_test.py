@@ -4,7 +4,7 @@ import datetime
 import json
 
 from bookings_test import Lab, simulated
-from tranche_platform import main
+from tranche_platform import Client, main
 
 
 def at(text):
@@ -41,6 +41,22 @@ def a_waiting_job_is_told_when_it_starts():
         third = submit(lab.ana, simulated("H100:8", "1h"))
         told = lab.ana.get(f"/v1/jobs/{third}/why").json
         assert told["starts"]["predictions"] == 1, told
+        how_it_came(lab, second, started)
+
+
+def how_it_came(lab, job, started):
+    """Told an hour, it came at once: the error is known to all, after a restart too, and whose job it was to its owner."""
+    lab.platform.kill()
+    lab.restart()
+    lab.bo = Client(lab.platform.port, lab.bo.token)
+    found = lab.ana.get("/v1/forecast/accuracy").json
+    assert found["predictions"] == 1 and found["open"] == 1 and found["started_by_p90_permille"] == 1000, found
+    assert [one["job"] for one in found["recent"]] == [job] and at(found["recent"][0]["started"]) > started, found
+    assert found["error_median"] not in ("0s", None), found
+    others = lab.bo.get("/v1/forecast/accuracy").json
+    assert others["error_median"] == found["error_median"] and others["recent"][0]["job"] != job, others
+    assert job in lab.tranche(lab.ana, "forecast", "accuracy")
+    assert job not in lab.tranche(lab.bo, "forecast", "accuracy")
 
 
 def a_window_ahead_is_foreseen():
