@@ -133,7 +133,8 @@ def an_elastic_training_gives_and_takes_workers():
             assert site.operator.put(f"/v1/quotas/{tenant}", {"share_soft": True, **quota}).status == 200
 
         def seen(id_, wanted):
-            site.until(lambda: wanted(bo.get(f"/v1/jobs/{id_}").json), lambda: bo.get(f"/v1/jobs/{id_}").body)
+            site.until(lambda: wanted(bo.get(f"/v1/jobs/{id_}").json),
+                       lambda: json.dumps({**bo.get(f"/v1/jobs/{id_}").json, "spec": {}}))
             return bo.get(f"/v1/jobs/{id_}").json
 
         alone = bo.post("/v1/jobs", {**job, "run": 'PAUSE=0 exec python3 -c "$CODE"', "workers": 1}).json["id"]
