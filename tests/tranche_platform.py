@@ -127,6 +127,8 @@ class Platform:
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        elif self.process and self.process.returncode == -signal.SIGABRT:  # It says why.
+            print(f"the server aborted: {self.log_text()[-4000:]}", file=sys.stderr)
         if self.own:
             shutil.rmtree(self.folder, ignore_errors=True)
 

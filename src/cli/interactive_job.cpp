@@ -24,6 +24,17 @@ wire::JobDetail until_running(Session& session, const std::string& path, const s
   }
 }
 
+// What it held is free when its command has returned; a node that takes its time is not waited for.
+void stop_and_wait(Session& session, const std::string& path) {
+  static_cast<void>(session.try_call({.method = "POST", .path = path + "/stop"}));
+  auto pause = std::chrono::milliseconds(10);
+  for (int look = 0; look < 20; ++look, pause = std::min(pause * 3 / 2, std::chrono::milliseconds(500))) {
+    const auto now = session.get<wire::JobDetail>(path, Explain::kPreparation);
+    if (wire::is_over(now.value.job.state)) return;
+    std::this_thread::sleep_for(pause);
+  }
+}
+
 }  // namespace
 
 wire::ExecEnd run_interactively(Session& session, InteractiveJob wish, const std::string& greeting) {
@@ -43,7 +54,7 @@ wire::ExecEnd run_interactively(Session& session, InteractiveJob wish, const std
   } else {
     end = run_in_job(session, id, wish.command, {.idle = wish.idle});
   }
-  static_cast<void>(session.try_call({.method = "POST", .path = path + "/stop"}));
+  stop_and_wait(session, path);
   return end;
 }
 

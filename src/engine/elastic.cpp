@@ -10,11 +10,20 @@ namespace {
 
 constexpr Duration kWipePatience = std::chrono::minutes(1);
 
+bool is_owed_to_another(const State& state, const Lease& lease, const Device& device) {
+  const Job* next = state.job(lease.promised_to);
+  const auto& owed = device.record.owed;
+  return next != nullptr && next->state == JobState::kPending &&
+         tenant_of(state, next->owner) != lease.tenant &&
+         std::find(owed.begin(), owed.end(), lease.id) != owed.end();
+}
+
 bool is_being_wiped(const State& state, const Lease& lease) {
   if (lease.holds_slices()) return true;
   return lease.left && std::any_of(lease.slices.begin(), lease.slices.end(), [&](const Slice& slice) {
            const Device& device = state.devices.at(slice.device);
-           return device.state == DeviceState::kScrubbing && device.record.left_by == lease.id;
+           return (device.state == DeviceState::kScrubbing && device.record.left_by == lease.id) ||
+                  is_owed_to_another(state, lease, device);
          });
 }
 

@@ -26,8 +26,8 @@ struct Farm : World {
     REQUIRE(limit(tenant, quota).has_value());
   }
   // Saves itself when told to.
-  JobId train(PartyId user, std::uint32_t least, std::uint32_t most) {
-    Ask ask = gpus(least);
+  JobId train(PartyId user, std::uint32_t least, std::uint32_t most, std::uint32_t milli = 1000) {
+    Ask ask = gpus(least, milli);
     ask.kind = wire::WorkloadKind::kTraining;
     ask.nodes = ask.nodes_min = least;
     ask.nodes_max = most;
@@ -98,6 +98,40 @@ TEST_CASE("elastic: fewer than its least do not start it, and whoever else waits
   CHECK(farm.live(training) == 2);
   CHECK(farm.live(behind) == 1);
   CHECK(farm.live(other) == 1);
+}
+
+TEST_CASE("elastic: what its members left unwiped for another tenant is not its own again before he has it") {
+  Farm farm(1);
+  for (const PartyId tenant : {farm.acme, farm.globex}) {
+    Quota quota;
+    quota.share_soft = true;
+    if (tenant == farm.acme) quota.gpu_milli.guaranteed = 500;
+    REQUIRE(farm.limit(tenant, quota).has_value());
+  }
+  const JobId training = farm.train(farm.bo, 1, 4, 250);
+  farm.start();
+  REQUIRE(farm.live(training) == 4);
+  farm.clock += 1h;
+  const JobId owner = farm.submit(farm.ana, gpus(1, 500));
+  farm.schedule();
+  const auto leases = farm.job(training).leases;
+  wire::Receipts left;  // Their tenant has the device alone: nothing is wiped yet.
+  for (const LeaseId lease : leases) {
+    REQUIRE(farm.state.leases.at(lease).revoked);
+    REQUIRE(farm.report(lease, LeaseState::kEnded, EndReason::kExited, 143).has_value());
+    left.scrubs.push_back(
+        {.device = farm.state.leases.at(lease).slices.front().device, .lease = lease, .deferred = true});
+  }
+  REQUIRE(farm.run(KeepReceipts{.node = farm.state.nodes.begin()->first, .receipts = left}).has_value());
+  for (int pass = 0; pass < 3; ++pass) {
+    farm.clock += 1s;
+    REQUIRE(farm.run(Schedule{}).has_value());
+    CHECK(farm.job(training).state == JobState::kPending);
+  }
+  for (const LeaseId lease : leases) REQUIRE(farm.scrub(lease).has_value());
+  farm.start();
+  CHECK(farm.job(owner).state == JobState::kRunning);
+  CHECK(farm.live(training) == 2);
 }
 
 TEST_CASE("elastic: never grows past the quota of anybody above it") {

@@ -237,7 +237,8 @@ TEST_CASE("handover: a part that fails its test between two leases takes the dev
   CHECK(world.state.leases.at(two).revoke_reason == EndReason::kDeviceFault);
 }
 
-TEST_CASE("handover: what a tenant left unwiped on a device of its own is wiped before another is granted it") {
+TEST_CASE(
+    "handover: what a tenant left unwiped on a device of its own is wiped before another is granted it") {
   TwoTenants world;
   Quota quota;
   quota.share_soft = true;
