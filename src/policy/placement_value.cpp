@@ -92,9 +92,9 @@ class ValuePolicy final : public PlacementPolicy {
  private:
   // States know compute and memory of a share as one number, the larger part of the device: a share that
   // wants little of the one and much of the other is looked for once more, node by node, before it is told
-  // that nothing fits.
+  // that nothing fits. So is a partition, which may have more of the compute than of the memory slots.
   [[nodiscard]] std::optional<Placement> anywhere(const Shape& shape) const {
-    if (!shape.shares() || shape.vram_mib == 0) return std::nullopt;
+    if (shape.profile == 0 && (!shape.shares() || shape.vram_mib == 0)) return std::nullopt;
     NodeIndex best = kNoNode;
     for (NodeIndex node = 0; node < fleet_.node_count(); ++node)
       if (fleet_.fits(node, shape) &&
