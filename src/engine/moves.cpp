@@ -18,12 +18,13 @@ bool may_move(const State& state, const Claimant& claimant, const Job& job) {
 // A trial on the capacity: what it takes and gives back is undone when it goes out of scope.
 class Rehearsal {
  public:
-  explicit Rehearsal(Capacity& capacity) : capacity_(capacity) {}
+  Rehearsal(const State& state, Capacity& capacity) : state_(state), capacity_(capacity) {}
   Rehearsal(const Rehearsal&) = delete;
   Rehearsal& operator=(const Rehearsal&) = delete;
   ~Rehearsal() {
     for (auto place = placed_.rbegin(); place != placed_.rend(); ++place)
       capacity_.release(place->first, place->second);
+    for (const Barred& one : closed_) capacity_.unbar(state_, one);
     for (auto place = lifted_.rbegin(); place != lifted_.rend(); ++place)
       capacity_.take(place->first, place->second);
   }
@@ -31,6 +32,14 @@ class Rehearsal {
   void lift(const policy::Shape& shape, Place place) {
     capacity_.release(shape, place);
     lifted_.emplace_back(shape, std::move(place));
+  }
+  // Slots that are closed to who looks stay so when whoever was on them is lifted.
+  void close_lifted(const std::vector<Barred>& barred) {
+    for (Barred one : barred) {
+      if (one.slots == kAllSlots) continue;  // Nobody who stands there is lifted.
+      capacity_.bar(state_, one);
+      closed_.push_back(one);
+    }
   }
   std::optional<NodeId> place(const policy::Shape& shape) {
     auto place = capacity_.choose(shape);
@@ -42,7 +51,9 @@ class Rehearsal {
   [[nodiscard]] const std::vector<std::pair<policy::Shape, Place>>& lifted() const { return lifted_; }
 
  private:
+  const State& state_;
   Capacity& capacity_;
+  std::vector<Barred> closed_;
   std::vector<std::pair<policy::Shape, Place>> lifted_;
   std::vector<std::pair<policy::Shape, Place>> placed_;
 };
@@ -58,8 +69,12 @@ bool stands_closed(const Capacity& capacity, const policy::Placement& placement)
 }
 
 // The job first, then whoever made room for it: where each of them goes on is kept for it.
-bool all_find_room(const State& state, Capacity& capacity, Victims& plan, const policy::Shape& shape) {
-  Rehearsal rehearsal(capacity);
+bool all_find_room(const State& state,
+                   Capacity& capacity,
+                   Victims& plan,
+                   const Claimant& claimant,
+                   const policy::Shape& shape) {
+  Rehearsal rehearsal(state, capacity);
   for (const Victim& victim : plan.victims) {
     const Lease& lease = state.leases.at(victim.lease);
     const policy::Placement placement = capacity.placement_of(lease);
@@ -67,6 +82,7 @@ bool all_find_room(const State& state, Capacity& capacity, Victims& plan, const 
     rehearsal.lift(capacity.shape_of(lease, state.jobs.at(lease.job).ask),
                    {.node = lease.node, .placement = placement});
   }
+  rehearsal.close_lifted(claimant.barred);
   if (rehearsal.place(shape) != plan.node) return false;
   for (std::size_t i = 0; i < plan.victims.size(); ++i) {
     const auto node = rehearsal.place(rehearsal.lifted()[i].first);
@@ -88,11 +104,11 @@ std::optional<Victims> cheapest_moves(const State& state,
     if (may_move(state, claimant, job)) return Yield::kStop;
     return std::nullopt;
   };
-  auto ways =
-      ways_to_make_room(state, now, {.shape = shape, .at_most = kMovesMax, .only_stops = true}, movable);
+  const RoomWish wish{.shape = shape, .barred = claimant.barred, .at_most = kMovesMax, .only_stops = true};
+  auto ways = ways_to_make_room(state, now, wish, movable);
   if (ways.size() > kWaysTried) ways.resize(kWaysTried);
   for (Victims& way : ways) {
-    if (!all_find_room(state, capacity, way, shape)) continue;
+    if (!all_find_room(state, capacity, way, claimant, shape)) continue;
     way.why = "it goes on elsewhere: its place makes room for work that fits nowhere else";
     return std::move(way);
   }

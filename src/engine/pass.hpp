@@ -161,6 +161,7 @@ class Pass {
   std::optional<Place> own_place_;  // Of the job whose turn it is: it was kept for it until now.
   bool was_closed_ = false;
   std::vector<Barred> barred_;       // To the job whose turn it is.
+  std::vector<Barred> closed_;       // Of that, what was not taken anyway.
   bool passed_over_ = false;         // By what is kept unwiped for somebody behind in the order.
   Instant look_again_ = kFarFuture;  // Somebody who is spared now may be asked then.
   int decisions_ = 0;

@@ -28,7 +28,8 @@ void Pass::reclaim(const Job& job, PartyId tenant, const policy::Shape& shape) {
       .job = job.id,
       .tenant = tenant,
       .priority = job.ask.priority,
-      .entitled = within_guarantee(state_, tenant, started_by(tenant) + job.ask.gpu_milli())};
+      .entitled = within_guarantee(state_, tenant, started_by(tenant) + job.ask.gpu_milli()),
+      .barred = barred_};
   if (const auto plan = cheapest_victims(state_, envelope_.at, claimant, shape)) {
     ++reclaims_;
     make_way(claimant, *plan);
@@ -44,7 +45,8 @@ void Pass::make_room_by_moves() {
   const auto shape = capacity_.shape_of(job.ask, trust_group(state_, blocked_->key.tenant));
   if (!shape || shape->devices == 0 || promised_.contains(job.id)) return;
   bar_for(job, *shape);
-  const Claimant claimant{.job = job.id, .tenant = blocked_->key.tenant, .priority = job.ask.priority};
+  const Claimant claimant{
+      .job = job.id, .tenant = blocked_->key.tenant, .priority = job.ask.priority, .barred = barred_};
   if (const auto plan = cheapest_moves(state_, capacity_, envelope_.at, claimant, *shape))
     make_way(claimant, *plan);
   unbar();

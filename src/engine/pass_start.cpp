@@ -22,11 +22,12 @@ constexpr std::size_t kPlacesTried = 4;
 void Pass::bar_for(const Job& job, const policy::Shape& shape) {
   barred_ = barred_devices(state_, envelope_.at, job, shape, placed_);
   preparation_.append_kept(job, shape, barred_);
-  for (Barred& one : barred_) capacity_.bar(state_, one);
+  closed_ = barred_;
+  for (Barred& one : closed_) capacity_.bar(state_, one);
 }
 
 void Pass::unbar() {
-  for (const Barred& one : barred_) capacity_.unbar(state_, one);
+  for (const Barred& one : closed_) capacity_.unbar(state_, one);
 }
 
 void Pass::offer(const Turn& turn) {

@@ -66,22 +66,22 @@ struct Candidate {
 // Lets the cheapest go one by one until the shape fits, then keeps those that were not needed after all.
 std::optional<std::vector<Candidate>> make_room(const State& state,
                                                 policy::NodeIndex index,
-                                                const policy::Shape& shape,
+                                                const RoomWish& wish,
                                                 const std::vector<Candidate>& candidates) {
   const auto fits = [&](const std::vector<Candidate>& chosen, std::size_t without) {
-    RoomTrial trial(state, index);
+    RoomTrial trial(state, index, wish.barred);
     for (std::size_t i = 0; i < chosen.size(); ++i)
       if (i != without) trial.yield(chosen[i].lease, chosen[i].how);
-    return trial.fits(shape);
+    return trial.fits(wish.shape);
   };
-  RoomTrial trial(state, index);
+  RoomTrial trial(state, index, wish.barred);
   std::vector<Candidate> chosen;
   for (const Candidate& candidate : candidates) {
-    if (trial.fits(shape)) break;
+    if (trial.fits(wish.shape)) break;
     trial.yield(candidate.lease, candidate.how);
     chosen.push_back(candidate);
   }
-  if (!trial.fits(shape)) return std::nullopt;
+  if (!trial.fits(wish.shape)) return std::nullopt;
   for (std::size_t i = 0; i + 1 < chosen.size();) {
     if (fits(chosen, i)) {
       chosen.erase(chosen.begin() + static_cast<std::ptrdiff_t>(i));
@@ -140,7 +140,7 @@ class Candidates {
 // Nobody becomes smaller than the room needs.
 void keep_what_is_spare(const State& state,
                         policy::NodeIndex index,
-                        const policy::Shape& shape,
+                        const RoomWish& wish,
                         std::vector<Victim>& victims) {
   for (Victim& victim : victims) {
     if (victim.how != Yield::kResize) continue;
@@ -149,9 +149,9 @@ void keep_what_is_spare(const State& state,
       const Ask kept = part_of_range(ask.smallest(), ask, part);
       victim.milli = kept.milli_each;
       victim.vram = kept.vram_each;
-      RoomTrial trial(state, index);
+      RoomTrial trial(state, index, wish.barred);
       for (const Victim& one : victims) trial.yield(one);
-      if (trial.fits(shape)) break;
+      if (trial.fits(wish.shape)) break;
     }
   }
 }
@@ -159,7 +159,7 @@ void keep_what_is_spare(const State& state,
 Victims way_of(const State& state,
                NodeId node,
                policy::NodeIndex index,
-               const policy::Shape& shape,
+               const RoomWish& wish,
                const std::vector<Candidate>& chosen) {
   Victims way{.node = node};
   for (const Candidate& one : chosen) {
@@ -167,7 +167,7 @@ Victims way_of(const State& state,
     way.harm[static_cast<std::size_t>(one.how)] += one.harm;
     way.victims.push_back({one.lease, one.how, least.milli_each, least.vram_each});
   }
-  keep_what_is_spare(state, index, shape, way.victims);
+  keep_what_is_spare(state, index, wish, way.victims);
   return way;
 }
 
@@ -207,9 +207,9 @@ std::vector<Victims> ways_to_make_room(const State& state,
       if (!capacity.fleet().type_allows(capacity.fleet().spec(index), wish.shape)) continue;
       const auto candidates = Candidates(state, now, wish.only_stops, may_take).on(id, index);
       if (candidates.empty()) continue;
-      const auto chosen = make_room(state, index, wish.shape, candidates);
+      const auto chosen = make_room(state, index, wish, candidates);
       if (!chosen || chosen->empty() || chosen->size() > wish.at_most) continue;
-      ways.push_back(way_of(state, id, index, wish.shape, *chosen));
+      ways.push_back(way_of(state, id, index, wish, *chosen));
     }
   }
   std::stable_sort(ways.begin(), ways.end(), [](const Victims& a, const Victims& b) {
@@ -229,7 +229,7 @@ std::optional<Victims> cheapest_victims(const State& state,
   auto ways =
       ways_to_make_room(state,
                         now,
-                        {.shape = shape},
+                        {.shape = shape, .barred = claimant.barred},
                         [&](const Job& job, const Lease& lease, std::int64_t given) -> std::optional<Yield> {
                           if (closed.contains(lease.node)) return std::nullopt;
                           return may_take(state, claimant, job, lease, given);

@@ -18,7 +18,8 @@ struct Claimant {
   JobId job{};
   PartyId tenant{};
   std::uint8_t priority = 0;
-  bool entitled = false;  // Within its tenant's guarantee: may take back what was lent.
+  bool entitled = false;         // Within its tenant's guarantee: may take back what was lent.
+  std::vector<Barred> barred{};  // Not for it, whoever leaves it.
 };
 
 // How somebody gives way, the least harm first: with a smaller slice while it runs, with one member less from
@@ -53,6 +54,7 @@ using MayTake = std::function<std::optional<Yield>(const Job&, const Lease&, std
 
 struct RoomWish {
   policy::Shape shape{};
+  std::vector<Barred> barred{};
   std::size_t at_most = SIZE_MAX;  // Leases on any node.
   bool only_stops = false;         // Nobody is asked for less than all he has.
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A copy of a node on which leases give way one by one, to see what would fit then.
+#include <algorithm>
 #include <map>
 
 #include "engine/preempt.hpp"
@@ -10,10 +11,26 @@ namespace tranche::engine {
 
 class RoomTrial {
  public:
-  RoomTrial(const State& state, policy::NodeIndex index)
-      : state_(state), node_(state.index.capacity->fleet().node(index)) {}
+  RoomTrial(const State& state, policy::NodeIndex index, const std::vector<Barred>& barred)
+      : state_(state), node_(state.index.capacity->fleet().node(index)) {
+    // Of a node that is not connected nothing is known here.
+    const std::vector<DeviceId>& devices = state.index.capacity->devices_of(index);
+    for (const Barred& one : barred)
+      if (one.slots != kAllSlots && std::find(devices.begin(), devices.end(), one.device) != devices.end())
+        barred_.push_back(one);
+  }
 
-  [[nodiscard]] bool fits(const policy::Shape& shape) const { return fleet().state_fits(node_, shape); }
+  [[nodiscard]] bool fits(const policy::Shape& shape) const {
+    if (barred_.empty()) return fleet().state_fits(node_, shape);
+    // Slots that are closed to it stay so when whoever is on them leaves.
+    policy::NodeState left = node_;
+    for (const Barred& one : barred_) {
+      const int position = state_.index.capacity->position_of(one.device);
+      std::uint16_t& used = left.devices[static_cast<std::size_t>(position)].slots_used;
+      used = static_cast<std::uint16_t>(used | one.slots);
+    }
+    return fleet().state_fits(left, shape);
+  }
 
   // As small as it can be, where it only becomes smaller.
   void yield(LeaseId id, Yield how) {
@@ -47,6 +64,7 @@ class RoomTrial {
 
   const State& state_;
   policy::NodeState node_;
+  std::vector<Barred> barred_;
   std::map<LeaseId, policy::Shape> smaller_;
 };
 

@@ -206,8 +206,12 @@ void Fleet::release_device(const NodeSpec& spec, DeviceState& device, const Shap
   TRANCHE_CHECK(device.tenants > 0);
   --device.tenants;
   if (device.tenants == 0) {
-    const bool blocked = device.blocked;
-    device = DeviceState{.vram_left_mib = spec.vram_mib, .blocked = blocked};
+    // What keep_slots() closed stays closed until it is given back.
+    const unsigned own =
+        shape.profile != 0 ? geometries_[spec.geometry].find(shape.profile)->slots_at(slot) : 0U;
+    device = DeviceState{.slots_used = static_cast<std::uint16_t>(device.slots_used & ~own),
+                         .vram_left_mib = spec.vram_mib,
+                         .blocked = device.blocked};
     return;
   }
   if (shape.profile != 0) {
