@@ -136,8 +136,8 @@ void apply(State& state, const Envelope& envelope, const LeaseGranted& event) {
     Device& device = state.devices.at(slice.device);
     if (device.record.kept_for != PartyId{}) {
       device.record.kept_for = {};
+      capacity.refresh_device(state, device);  // Also ends what its last lease promised.
       device.record.left_by = {};
-      capacity.refresh_device(state, device);
     }
     for (const std::uint64_t record : {device.record.test_record, device.record.quick_record})
       if (record != 0) lease.tested.push_back(record);

@@ -67,6 +67,7 @@ class Pass {
 
   // Order.
   void find_promises();
+  void give_up_freed(JobId job);
   void collect();
   void push_next(const WaitingKey& key, Jobs::const_iterator from, const Jobs& jobs);
   void push_after(const Turn& turn);

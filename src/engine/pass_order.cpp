@@ -41,6 +41,18 @@ void Pass::find_promises() {
     for (const NodeId node : nodes) promise(job, JobId{}, node);
 }
 
+// It had its turn before everybody, or gets none: what was freed for it is of no use to it, and is for
+// others.
+void Pass::give_up_freed(JobId job) {
+  const auto promised = promised_.find(job);
+  if (promised == promised_.end()) return;
+  promised->second.clear();
+  for (const LeaseId id : capacity_.promising())
+    if (const Lease* lease = state_.lease(id); lease != nullptr && lease->promised_to == job)
+      promised->second.insert(lease->node);
+  if (promised->second.empty()) promised_.erase(promised);
+}
+
 void Pass::collect() {
   with_kept_open([&] { return capacity_.waiting_kinds().revive(capacity_.fleet()); });
   ranks_ = capacity_.ranks(envelope_.at);
@@ -91,7 +103,7 @@ void Pass::push_next(const WaitingKey& key, Jobs::const_iterator from, const Job
       if (++looked == kLookAhead) return;
       continue;
     }
-    if (!may_be_tried(key, job) && !movers_.contains(job.id)) return;
+    if (!may_be_tried(key, job) && !movers_.contains(job.id)) return give_up_freed(job.id);
     turns_.push(turn_of(key, job));
     // The nearest deadline is anywhere in its queue, so all of it takes part.
     if (!key.has_deadline || ++looked == kLookAhead) return;

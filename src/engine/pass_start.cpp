@@ -42,9 +42,11 @@ void Pass::offer(const Turn& turn) {
   let_mover_in(job.id);
   bar_for(job, *shape);
   unfunded_ = false;
+  const bool was_promised = promised_.contains(job.id);
   try_to_start(turn, job, *shape);
   unbar();
   own_place_.reset();
+  if (was_promised) give_up_freed(job.id);
   if (!unfunded_ || ++unfunded_by_key_[turn.key] < kUnfundedMax) push_after(turn);
 }
 
