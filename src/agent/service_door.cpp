@@ -49,6 +49,7 @@ struct Pair {
     std::string out{};      // Read from the other end, not yet written here.
     bool finished = false;  // It sends no more.
     bool told = false;      // The other end's finish was passed on to it.
+    bool deaf = false;      // It takes no more: what is for it is dropped.
     std::uint32_t events = 0;
   };
   End ends[2];
@@ -140,9 +141,22 @@ class DoorLoop {
     Pair::End& to = pair.ends[1 - side];
     if (from.finished || to.out.size() >= kPiece) return;
     const ssize_t got = ::recv(from.socket.get(), buffer_, sizeof buffer_, 0);
-    if (got > 0) to.out.append(buffer_, static_cast<std::size_t>(got));
+    if (got > 0 && !to.deaf) to.out.append(buffer_, static_cast<std::size_t>(got));
     if (got == 0) from.finished = true;
-    if (got < 0 && errno != EAGAIN && errno != EINTR) pair.dead = true;
+    if (got < 0 && errno != EAGAIN && errno != EINTR) fail(pair, side, true);
+  }
+
+  // A service that refuses a body in the middle of it may have said why: that still goes to the caller, and
+  // only then is it over. Without a caller it is over at once.
+  static void fail(Pair& pair, std::uint64_t side, bool finished) {
+    if (side == 0) {
+      pair.dead = true;
+      return;
+    }
+    Pair::End& inner = pair.ends[1];
+    inner.deaf = true;
+    inner.out.clear();
+    inner.finished = inner.finished || finished;
   }
 
   void give(Pair& pair, std::uint64_t side) {
@@ -151,7 +165,7 @@ class DoorLoop {
     if (!to.out.empty()) {
       const ssize_t sent = ::send(to.socket.get(), to.out.data(), to.out.size(), MSG_NOSIGNAL);
       if (sent > 0) to.out.erase(0, static_cast<std::size_t>(sent));
-      if (sent < 0 && errno != EAGAIN && errno != EINTR) pair.dead = true;
+      if (sent < 0 && errno != EAGAIN && errno != EINTR) fail(pair, side, false);
     }
     if (to.out.empty() && pair.ends[1 - side].finished && !to.told) {
       to.told = true;
