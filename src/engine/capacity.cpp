@@ -241,8 +241,9 @@ void Capacity::refresh_device(const State& state, const Device& device) {
   if (device.state == DeviceState::kScrubbing) scrubbing_.insert(device.id);
   kept_.erase(device.id);
   if (takes_work(device.state) && device.record.kept_for != PartyId{}) kept_.insert(device.id);
-  owed_.erase(device.id);
+  const bool was_owed = owed_.erase(device.id) != 0;
   if (!device.record.owed.empty()) owed_[device.id] = state.leases.at(device.record.owed.front()).tenant;
+  if (was_owed && device.record.owed.empty()) keep_promises_on(state, device.id);
   changed();
 }
 

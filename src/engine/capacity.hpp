@@ -93,7 +93,7 @@ class Capacity {
   [[nodiscard]] const std::set<LeaseId>& resizable() const { return resizable_; }
 
   void promise(LeaseId lease) { promising_.insert(lease); }  // Its end is for somebody.
-  void keep_promise(const Lease&);                           // What he waits for is free.
+  void keep_promise(const Lease&);                           // What he waits for is free, and clean.
   [[nodiscard]] const std::set<LeaseId>& promising() const { return promising_; }
   // What was freed for somebody since the last pass: his until then.
   [[nodiscard]] const std::map<JobId, std::set<NodeId>>& freed_for() const { return freed_for_; }
@@ -231,6 +231,7 @@ class Capacity {
   std::set<LeaseId> preemptible_;  // Live, and may be stopped for work of higher priority.
   std::map<DeviceId, std::pair<bool, bool>> restricted_;  // On probation; never shared.
   void block(DeviceId id, std::vector<DeviceId>& blocked);
+  void keep_promises_on(const State&, DeviceId);
   std::set<DeviceId> kept_;
   std::map<DeviceId, PartyId> owed_;
   std::set<DeviceId> scrubbing_;

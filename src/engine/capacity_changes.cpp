@@ -55,7 +55,19 @@ void Capacity::put_back(const Lease& lease, const Ask& ask, Instant at) {
   placer_.take_anyway(placer_.kind(shape_of(lease, ask)), placement_of(lease));
 }
 
+// What was freed on a device that is owed a wipe is nobody else's before all of it is paid.
+void Capacity::keep_promises_on(const State& state, DeviceId device) {
+  for (const LeaseId id : std::set(promising_)) {
+    const Lease* lease = state.lease(id);
+    if (lease == nullptr || lease->holds_slices()) continue;
+    const auto on_it = [&](const Slice& slice) { return slice.device == device; };
+    if (std::any_of(lease->slices.begin(), lease->slices.end(), on_it)) keep_promise(*lease);
+  }
+}
+
 void Capacity::keep_promise(const Lease& lease) {
+  const auto is_owed = [&](const Slice& slice) { return owed_.contains(slice.device); };
+  if (std::any_of(lease.slices.begin(), lease.slices.end(), is_owed)) return;
   if (promising_.erase(lease.id) == 0) return;
   freed_for_[lease.promised_to].insert(lease.node);
   if (lease.goes_to != NodeId{}) moved_to_[lease.job] = lease.goes_to;

@@ -10,12 +10,11 @@ namespace {
 
 constexpr Duration kWipePatience = std::chrono::minutes(1);
 
+// Whoever it was freed for cannot have it while anything on the device is not wiped.
 bool is_owed_to_another(const State& state, const Lease& lease, const Device& device) {
   const Job* next = state.job(lease.promised_to);
-  const auto& owed = device.record.owed;
-  return next != nullptr && next->state == JobState::kPending &&
-         tenant_of(state, next->owner) != lease.tenant &&
-         std::find(owed.begin(), owed.end(), lease.id) != owed.end();
+  return next != nullptr && next->state == JobState::kPending && !device.record.owed.empty() &&
+         tenant_of(state, next->owner) != lease.tenant;
 }
 
 bool is_being_wiped(const State& state, const Lease& lease) {

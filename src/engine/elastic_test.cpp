@@ -128,7 +128,12 @@ TEST_CASE("elastic: what its members left unwiped for another tenant is not its 
     REQUIRE(farm.run(Schedule{}).has_value());
     CHECK(farm.job(training).state == JobState::kPending);
   }
-  for (const LeaseId lease : leases) REQUIRE(farm.scrub(lease).has_value());
+  for (const LeaseId lease : leases) {  // Not before the last of them is wiped.
+    CHECK(farm.job(training).state == JobState::kPending);
+    CHECK(farm.job(owner).state == JobState::kPending);
+    REQUIRE(farm.scrub(lease).has_value());
+    REQUIRE(farm.run(Schedule{}).has_value());
+  }
   farm.start();
   CHECK(farm.job(owner).state == JobState::kRunning);
   CHECK(farm.live(training) == 2);

@@ -215,11 +215,7 @@ void apply(State& state, const Envelope& envelope, const DeviceStateChanged& eve
   if (event.after == DeviceState::kHealthy) device.record.dedicated_only = false;
   device.record.kept_for = {};
   // A wipe of the whole device pays for everybody.
-  if (event.before == DeviceState::kScrubbing && takes_work(event.after)) {
-    for (const LeaseId id : device.record.owed)
-      if (const Lease* lease = state.lease(id)) state.index.capacity->keep_promise(*lease);
-    device.record.owed.clear();
-  }
+  if (event.before == DeviceState::kScrubbing && takes_work(event.after)) device.record.owed.clear();
   const bool watched = event.after == DeviceState::kProbation;
   if (watched && device.record.watched_since == Instant{}) device.record.watched_since = envelope.at;
   if (!watched && !(event.after == DeviceState::kScrubbing && event.probation))

@@ -75,17 +75,13 @@ void leave_unwiped(State& state, NodeId node, LeaseId id, Instant at) {
   const Job* job = state.job(lease.job);
   if (!lease.holds_slices() || job == nullptr) return;
   tally(state, lease, at);
-  lease.left = true;
-  release_slices(state, lease, job->ask);
-  // Whoever it was freed for can have it now if he is of the same tenant, and else when it is wiped.
-  const Job* next = state.job(lease.promised_to);
-  if (next != nullptr && tenant_of(state, next->owner) == lease.tenant)
-    state.index.capacity->keep_promise(lease);
   for (const Slice& slice : lease.slices) {
     Device& device = state.devices.at(slice.device);
     device.record.owed.push_back(id);
     state.index.capacity->refresh_device(state, device);
   }
+  release_slices(state, lease, job->ask);
+  lease.left = true;
 }
 
 void note_paid(State& state, const Lease& lease) {
@@ -93,7 +89,6 @@ void note_paid(State& state, const Lease& lease) {
     Device& device = state.devices.at(slice.device);
     if (std::erase(device.record.owed, lease.id) != 0) state.index.capacity->refresh_device(state, device);
   }
-  state.index.capacity->keep_promise(lease);
 }
 
 // GPU time of a period is counted where work ended; a fault of the platform costs nobody his share.
