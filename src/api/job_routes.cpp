@@ -53,12 +53,11 @@ void plan(Api& api, Call call, Submission submission, const std::string& owner_n
              const auto admitted = engine::admit(state, owner, out.ask, state.now);
              out.admitted = admitted.has_value() && !impossible;
              add_units(state, owner, command, out);
-             if (impossible) {
-               out.refusal = std::move(impossible);
-             } else if (admitted) {
+             if (admitted) {
                out.admission = admitted->admission;
                out.hold = admitted->hold;
                out.ask.time = admitted->time;
+               out.refusal = std::move(impossible);
              } else {
                out.refusal = admitted.error();
              }

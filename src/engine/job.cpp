@@ -133,11 +133,12 @@ Decision submission(
   if (auto refusal = volume_problem(state, owner, wish)) return refuse(*refusal);
   if (auto refusal = gang_network_problem(state, job.ask)) return refuse(*refusal);
   if (auto refusal = units_problem(job)) return refuse(*refusal);
-  if (auto refusal = impossibility(state, owner, job.ask)) return refuse(*refusal);
-  if (!job.ask.whole_node) return submission_events(state, envelope, owner, job);
   SubmitJob whole = job;
-  whole.ask = with_whole_nodes(state, job.ask);
-  return submission_events(state, envelope, owner, whole);
+  if (job.ask.whole_node) whole.ask = with_whole_nodes(state, job.ask);
+  Decision events = submission_events(state, envelope, owner, whole);
+  if (!events) return events;  // His own limits are what he can change, and are told first.
+  if (auto refusal = impossibility(state, owner, job.ask)) return refuse(*refusal);
+  return events;
 }
 
 Decision submission_events(const State& state,

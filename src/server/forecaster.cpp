@@ -85,7 +85,9 @@ struct Forecaster::Runs {
 std::optional<Forecaster::Child> Forecaster::start_child(const engine::State& state, JobId id) const {
   const engine::Job* job = state.job(id);
   if (job == nullptr || job->state != wire::JobState::kPending) return std::nullopt;
-  Child child{.now = state.now, .changes = changes_for(*job), .foretold = state.foretold};
+  Child child{.now = state.now, .foretold = state.foretold};
+  // Whoever waits for another job to end would wait in any shape.
+  if (!state.work.waits.contains(id)) child.changes = changes_for(*job);
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
   const pid_t parent = ::getpid();
