@@ -159,8 +159,9 @@ def an_elastic_training_gives_and_takes_workers():
         site.ana.post(f"/v1/jobs/{owner}/stop")
         detail = seen(training, over)
         settings(site, minimum_run="10m")
-        assert detail["job"]["state"] == "succeeded" and detail["attempts"] == 3, detail
         said = results_of(site, training, bo)
+        assert detail["job"]["state"] == "succeeded" and detail["attempts"] == 3, \
+            (detail["job"], detail["leases"], bo.get(f"/v1/jobs/{training}/logs?attempt=3&stream=stderr").body)
         begun = [line.split() for line in said if line.startswith("from step")]
         assert [words[4] for words in begun] == ["4", "2", "4"], begun
         assert 0 == int(begun[0][2]) < int(begun[1][2]) < int(begun[2][2]), begun

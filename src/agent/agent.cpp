@@ -273,6 +273,7 @@ void Agent::check_time() {
   tell_signals(now);
   watch_devices(now);
   if (welcomed_ && now >= beat_next_) beat();
+  if (welcomed_ && now >= keeps_next_) ask_what_to_keep();
   if (now >= sync_next_) {
     spool_.sync();
     sync_next_ = now + nanoseconds(std::chrono::seconds(2));
@@ -282,7 +283,7 @@ void Agent::check_time() {
 int Agent::wait_milliseconds() const {
   const BootTime now = boot_time();
   BootTime next = now + nanoseconds(std::chrono::seconds(2));
-  if (welcomed_) next = std::min({next, beat_next_, signals_next_});
+  if (welcomed_) next = std::min({next, beat_next_, signals_next_, keeps_next_});
   if (sessions_->waits()) next = std::min(next, now + nanoseconds(std::chrono::milliseconds(5)));
   if (watches_devices()) next = std::min(next, watch_next_);
   if (const auto expiry = table_.next_expiry()) next = std::min(next, *expiry);

@@ -247,6 +247,9 @@ class Agent {
   void gather(Job& job, SandboxPlan plan);
   void gathered(LeaseId lease, SandboxPlan plan, const Gathered& found);
   void take_checkpoint_wish(const wire::CheckpointWish& wish);
+  [[nodiscard]] std::set<JobId> live_jobs() const;
+  void ask_what_to_keep();
+  void forget_checkpoints(const wire::SavedInVain& needless);
 
   AgentOptions options_;
   Identity identity_;
@@ -295,6 +298,7 @@ class Agent {
   BootTime signals_next_ = 0;
   BootTime watch_next_ = 0;
   BootTime sync_next_ = 0;
+  BootTime keeps_next_ = 0;  // When the server is asked which checkpoints are of any use still.
   Instant last_beat_{};
   std::string renewal_key_;
   std::string boot_id_;

@@ -80,6 +80,39 @@ void Agent::gathered(LeaseId lease, SandboxPlan plan, const Gathered& found) {
   }
 }
 
+std::set<JobId> Agent::live_jobs() const {
+  std::set<JobId> live;
+  for (const auto& [lease, job] : jobs_)
+    if (!job.told_end) live.insert(job.folder.grant.job);
+  return live;
+}
+
+// A member of a gang that is done says nothing of the others, which may be here or elsewhere, or begin again.
+void Agent::ask_what_to_keep() {
+  keeps_next_ = boot_time() + nanoseconds(std::chrono::minutes(1));
+  if (options_.simulated) return;
+  const std::set<JobId> live = live_jobs();
+  wire::SavedJobs kept;
+  for (const auto& entry : std::filesystem::directory_iterator(options_.rules.data / "checkpoints")) {
+    const auto id = parse_id("job_", entry.path().filename().string());
+    if (!id || live.contains({*id})) continue;
+    kept.jobs.push_back({*id});
+    if (kept.jobs.size() == wire::kSavedJobsAsked) break;
+  }
+  if (!kept.jobs.empty()) send_now(kept);
+}
+
+void Agent::forget_checkpoints(const wire::SavedInVain& needless) {
+  const std::set<JobId> live = live_jobs();
+  for (const JobId job : needless.jobs) {
+    if (live.contains(job)) continue;
+    chores_->add("checkpoints", [saved = Checkpoints(options_.rules.data, job)] {
+      saved.forget();
+      return Chores::After([] {});
+    });
+  }
+}
+
 void Agent::take_checkpoint_wish(const wire::CheckpointWish& wish) {
   net::ClientOptions where;
   {

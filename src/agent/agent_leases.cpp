@@ -284,10 +284,7 @@ void Agent::conclude(Job& job) {
 }
 
 void Agent::tell_end(Job& job) {
-  LeasePage& page = job.folder.page();
   const wire::LeaseGrant& grant = job.folder.grant;
-  if (static_cast<EndReason>(page.reason.load()) == EndReason::kExited && page.exit_code == 0)
-    Checkpoints(options_.rules.data, grant.job).forget();
   const std::string message = job.stop_message.empty() ? job.folder.message() : job.stop_message;
   report(job, LeaseState::kEnded, message);
   table_.end(grant.lease);
@@ -298,6 +295,7 @@ void Agent::tell_end(Job& job) {
 void Agent::close_books(Job& job) {
   job.folder.page().settled = 1;
   job.settled_at = boot_time();
+  keeps_next_ = std::min(keeps_next_, job.settled_at + nanoseconds(std::chrono::seconds(1)));
 }
 
 // The kernel ended the job together with its supervisor (the sandbox dies with its parent); make sure of it.

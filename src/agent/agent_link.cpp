@@ -148,6 +148,8 @@ void Agent::take_message(const wire::AgentFrame& frame) {
     case AgentMessageKind::kCheckpointWish:
       return opened(static_cast<wire::CheckpointWish*>(nullptr),
                     [&](const auto& m) { take_checkpoint_wish(m); });
+    case AgentMessageKind::kSavedInVain:
+      return opened(static_cast<wire::SavedInVain*>(nullptr), [&](const auto& m) { forget_checkpoints(m); });
     case AgentMessageKind::kVolumeOrder:
       return opened(static_cast<wire::VolumeOrder*>(nullptr), [&](const auto& m) { take_volume_order(m); });
     case AgentMessageKind::kSessionData:

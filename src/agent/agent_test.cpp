@@ -81,6 +81,26 @@ TEST_CASE("agent: a job gets its checkpoint signal and may end in its own way") 
   CHECK(end.checkpoint.has_value());
 }
 
+TEST_CASE("agent: what a gang saved outlives its members, until the server has no more use for it") {
+  Node node;
+  node.start();
+  const std::filesystem::path saved = node.data / "checkpoints/job_000001";
+  node.server.send(Node::grant(1, "echo saved > /checkpoint/state"));
+  wire::LeaseGrant slow = Node::grant(2, "while [ ! -e /checkpoint/go ]; do sleep 0.02; done");
+  slow.job = {1};
+  node.server.send(slow);
+  node.server.wait_for_state({1}, LeaseState::kEnded);
+  node.server.wait_for_state({2}, LeaseState::kRunning);
+  node.server.send(wire::SavedInVain{.jobs = {{1}}});  // A word too early is not believed.
+  write_whole(saved / "go", "", 0644);
+  CHECK(node.server.wait_for_state({2}, LeaseState::kEnded).exit_code == 0);
+  node.server.wait_for<wire::SavedJobs>(
+      [](const auto& kept) { return kept.jobs == std::vector<JobId>{{1}}; });
+  CHECK(std::filesystem::exists(saved / "state"));
+  node.server.send(wire::SavedInVain{.jobs = {{1}}});
+  while (std::filesystem::exists(saved)) ::usleep(1000);
+}
+
 TEST_CASE("agent: pause stops every process, resume lets them go on") {
   Node node;
   node.start();

@@ -92,6 +92,17 @@ net::Response AgentHub::checkpoint_piece(const engine::State& state, JobId job, 
   return say(202, "it is on its way");
 }
 
+void AgentHub::name_saved_in_vain(const std::shared_ptr<AgentLink>& link, const wire::SavedJobs& kept) {
+  loop_.read([link, jobs = kept.jobs](const engine::State& state) {
+    wire::SavedInVain needless;
+    for (const JobId id : jobs) {
+      const engine::Job* job = state.job(id);
+      if (job == nullptr || wire::is_over(job->state)) needless.jobs.push_back(id);
+    }
+    if (!needless.jobs.empty()) link->send(needless);
+  });
+}
+
 void AgentHub::give_checkpoint(const net::Request& request, net::Reply reply) {
   const auto asked = read_query(request);
   if (!asked || !options_.checkpoints) return reply.send(say(400, "no such request"));

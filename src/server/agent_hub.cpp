@@ -192,6 +192,9 @@ void AgentHub::receive(const std::shared_ptr<AgentLink>& link, const wire::Agent
     case AgentMessageKind::kCertificateWish:
       return opened(static_cast<wire::CertificateWish*>(nullptr),
                     [&](const auto& m) { renew_certificate(link, m); });
+    case AgentMessageKind::kSavedJobs:
+      return opened(static_cast<wire::SavedJobs*>(nullptr),
+                    [&](const auto& m) { name_saved_in_vain(link, m); });
     case AgentMessageKind::kSessionData:
     case AgentMessageKind::kSessionEnd:
       return session_frame(frame);

@@ -111,6 +111,7 @@ class AgentHub {
   void allow(const CheckpointRight& right, JobId job);
   [[nodiscard]] std::optional<JobId> allowed_job(const CheckpointRight& right) const;
   void forget_checkpoints(JobId job);
+  void name_saved_in_vain(const std::shared_ptr<AgentLink>& link, const wire::SavedJobs& kept);
   void promise(NodeId node);
   void send_units(const engine::State& state, const engine::ChunkExtended& extended);
   void send_change(AgentLink& link, const engine::Lease& lease) const;

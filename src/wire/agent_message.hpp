@@ -58,6 +58,8 @@ enum class AgentMessageKind : std::uint8_t {
   kDeviceOrder = 24,
   kProgressReport = 30,
   kCheckpointWish = 31,
+  kSavedJobs = 32,
+  kSavedInVain = 33,
 };
 BOOST_DESCRIBE_ENUM(AgentMessageKind,
                     kHello,
@@ -83,7 +85,9 @@ BOOST_DESCRIBE_ENUM(AgentMessageKind,
                     kVolumeReceipt,
                     kDeviceOrder,
                     kProgressReport,
-                    kCheckpointWish)
+                    kCheckpointWish,
+                    kSavedJobs,
+                    kSavedInVain)
 
 struct AgentFrame {
   std::uint16_t version = kAgentProtocolMax;
@@ -299,6 +303,21 @@ struct CheckpointWish {  // Another node goes on with the job: send what was sav
   bool operator==(const CheckpointWish&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(CheckpointWish, (), (job, lease))
+
+// Only the server knows whether a job goes on, here or elsewhere: the node asks about the jobs whose
+// checkpoints it keeps while no lease of theirs is here, and lets go of what the answer names.
+struct SavedJobs {
+  std::vector<JobId> jobs{};
+  bool operator==(const SavedJobs&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(SavedJobs, (), (jobs))
+inline constexpr std::size_t kSavedJobsAsked = 4096;  // At once, at most.
+
+struct SavedInVain {
+  std::vector<JobId> jobs{};
+  bool operator==(const SavedInVain&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(SavedInVain, (), (jobs))
 
 struct LeaseGrant {
   LeaseId lease{};
@@ -544,6 +563,10 @@ template <>
 inline constexpr AgentMessageKind kMessageKind<DeviceOrder> = AgentMessageKind::kDeviceOrder;
 template <>
 inline constexpr AgentMessageKind kMessageKind<CheckpointWish> = AgentMessageKind::kCheckpointWish;
+template <>
+inline constexpr AgentMessageKind kMessageKind<SavedJobs> = AgentMessageKind::kSavedJobs;
+template <>
+inline constexpr AgentMessageKind kMessageKind<SavedInVain> = AgentMessageKind::kSavedInVain;
 template <>
 inline constexpr AgentMessageKind kMessageKind<VolumeOrder> = AgentMessageKind::kVolumeOrder;
 template <>

@@ -53,3 +53,5 @@ TRANCHE_WIRE_CODEC(tranche::wire::VolumeReceipt);
 TRANCHE_WIRE_CODEC(tranche::wire::BehaviourRecord);
 TRANCHE_WIRE_RECORD(tranche::wire::ProgressReport);
 TRANCHE_WIRE_RECORD(tranche::wire::CheckpointWish);
+TRANCHE_WIRE_RECORD(tranche::wire::SavedJobs);
+TRANCHE_WIRE_RECORD(tranche::wire::SavedInVain);
