@@ -166,6 +166,7 @@ class Pass {
   bool passed_over_ = false;         // By what is kept unwiped for somebody behind in the order.
   Instant look_again_ = kFarFuture;  // Somebody who is spared now may be asked then.
   int decisions_ = 0;
+  bool saw_the_spared_ = false;  // All of them, which takes long in a large fleet.
   int reclaims_ = 0;
 };
 

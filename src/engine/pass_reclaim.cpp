@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who makes way for a job, who goes on elsewhere, and who comes back to the place that he had to leave.
 #include <algorithm>
+#include <utility>
 
 #include "engine/attempt.hpp"
 #include "engine/moves.hpp"
@@ -33,8 +34,8 @@ void Pass::reclaim(const Job& job, PartyId tenant, const policy::Shape& shape) {
   if (const auto plan = cheapest_victims(state_, envelope_.at, claimant, shape)) {
     ++reclaims_;
     make_way(claimant, *plan);
-  } else if (look_again_ == kFarFuture) {
-    look_again_ = next_interruptible(state_, envelope_.at);
+  } else if ((claimant.entitled || capacity_.runs_preemptible()) && !std::exchange(saw_the_spared_, true)) {
+    look_again_ = std::min(look_again_, next_interruptible(state_, envelope_.at));
   }
 }
 
