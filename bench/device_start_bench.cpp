@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::system_clock;
 
-constexpr const char* kJob = R"({"run":"date +%s%6N","resources":{"gpus":"1"}})";
+constexpr const char* kJob = R"({"run":"date +%s%6N","resources":{"gpus":"gpu:1"}})";
 constexpr auto kPatience = 60s;
 
 // By the job's own clock, in milliseconds.

@@ -99,14 +99,20 @@ void print_table(const std::vector<Row>& rows) {
 
 int run(const std::vector<std::string>& names, bool json) {
   std::vector<Row> rows;
+  int status = cli::kOk;
   for (const std::string& name : names) {
     bool known = false;
     for (const Suite& suite : suites()) {
       if (suite.name != name) continue;
       known = true;
       std::fprintf(stderr, "running %s: %s\n", suite.name.c_str(), suite.about.c_str());
-      const auto measured = suite.run();
-      rows.insert(rows.end(), measured.begin(), measured.end());
+      try {
+        const auto measured = suite.run();
+        rows.insert(rows.end(), measured.begin(), measured.end());
+      } catch (const std::exception& problem) {  // Caught, so that what it started is ended.
+        std::fprintf(stderr, "tranche-bench: %s broke off: %s\n", name.c_str(), problem.what());
+        status = cli::kOther;
+      }
     }
     if (!known) {
       std::fprintf(stderr, "tranche-bench: no benchmark '%s'; see tranche-bench list\n", name.c_str());
@@ -114,7 +120,7 @@ int run(const std::vector<std::string>& names, bool json) {
     }
   }
   json ? print_json(rows) : print_table(rows);
-  return cli::kOk;
+  return status;
 }
 
 }  // namespace
