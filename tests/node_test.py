@@ -61,14 +61,16 @@ class Agent:
 class Site:
     """One server with short leases, its agents, one tenant with a user."""
 
-    def __init__(self, lease="30s", devices=True):
-        self.platform = Platform(arguments=["--agents", f"127.0.0.1:{free_port()}", "--heartbeat", "300ms",
-                                            "--lease", lease, "--lease-grace", "1s"])
+    def __init__(self, lease="30s", devices=True, command="server"):
+        self.platform = Platform(command=command, arguments=["--agents", f"127.0.0.1:{free_port()}", "--heartbeat", "300ms",
+                                                             "--lease", lease, "--lease-grace", "1s"])
         self.agents = []
         # Without devices: the machine's own are not found, and not tested before their first use.
         nothing = self.platform.folder / "no-drivers"
         nothing.mkdir()
         self.agent_environment = {} if devices else {"OCL_ICD_VENDORS": str(nothing)}
+        if command == "up":
+            self.platform.environment.update(self.agent_environment)
 
     def __enter__(self):
         self.platform.start()
@@ -241,6 +243,27 @@ def a_new_agent_adopts_every_job():
             assert [lines[0].split()[0], *lines[1:-1], lines[-1].split()[0]] == whole, lines
 
 
+def a_platform_that_was_killed_goes_on_with_its_jobs():
+    """`tranche up` is killed, and its agent with it: the job is neither ended nor begun again. Nobody else may have the folder."""
+    with Site(devices=False, command="up") as site:
+        job = site.submit("echo begin $$; until [ -e /checkpoint/go ]; do sleep 0.05; done; echo end $$")
+        site.until(lambda: "begin" in site.logs(job))
+        second = subprocess.Popen([TRANCHE, "agent", "--data", site.platform.data / "agent"], stderr=subprocess.PIPE, text=True)
+        assert "another agent (process" in second.stderr.readline()
+        second.kill()
+        second.communicate()
+        site.platform.kill()
+        site.restart()
+        site.until(lambda: site.operator.get("/v1/nodes").json["items"][0]["connected"])
+        (site.platform.data / "agent/checkpoints" / job / "go").touch()
+        site.until_state(job, "succeeded", "failed", "stopped")
+        detail = site.job(job)
+        assert detail["job"]["state"] == "succeeded" and detail["attempts"] == 1, detail
+        site.until(lambda: "end" in site.logs(job), lambda: site.logs(job))
+        begin, end = site.logs(job).splitlines()
+        assert begin.split()[1] == end.split()[1], (begin, end)
+
+
 def a_silent_node_is_lost_and_its_job_runs_elsewhere():
     """A stopped agent keeps nothing for ever: after its lease the job starts on another node, once."""
     with Site(lease="2s", devices=False) as site:
@@ -332,7 +355,8 @@ def granted_partitions_fit_the_device():
 
 if __name__ == "__main__":
     main([a_job_runs_and_its_end_is_told, invitations_work_once_and_only_for_us, a_stop_reaches_the_process,
-          whoever_dies_the_work_goes_on, a_new_agent_adopts_every_job, a_silent_node_is_lost_and_its_job_runs_elsewhere,
+          whoever_dies_the_work_goes_on, a_new_agent_adopts_every_job,
+          a_platform_that_was_killed_goes_on_with_its_jobs, a_silent_node_is_lost_and_its_job_runs_elsewhere,
           real_devices_are_shared_within_their_limits, a_gang_that_could_not_talk_is_refused,
           simulated_nodes_say_so_everywhere,
           granted_partitions_fit_the_device])

@@ -172,6 +172,10 @@ void Agent::stop() {
   ::eventfd_write(bell_.get(), 1);
 }
 
+void Agent::leave_jobs() {
+  leaves_jobs_ = true;
+}
+
 void Agent::turn() {
   std::vector<pollfd> sources{{bell_.get(), POLLIN, 0}, {notes_.get(), POLLIN, 0}};
   sessions_->add_sources(sources);
@@ -300,7 +304,7 @@ int Agent::wait_milliseconds() const {
 
 // Jobs stay with their supervisors, for the next agent; or end, when the operator said so.
 void Agent::depart() {
-  if (options_.end_jobs_on_exit) {
+  if (options_.end_jobs_on_exit && !leaves_jobs_) {
     const auto any_runs = [this] {
       return std::any_of(jobs_.begin(), jobs_.end(), [](const auto& job) {
         return !is_over(phase_of(job.second.folder.page()));

@@ -63,8 +63,9 @@ class Agent {
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  void run();   // Until stop().
-  void stop();  // Safe from a signal handler and from any thread.
+  void run();         // Until stop().
+  void stop();        // Safe from a signal handler and from any thread.
+  void leave_jobs();  // Before it is stopped: they stay, whatever the options say.
 
  private:
   struct Job {
@@ -290,6 +291,7 @@ class Agent {
   Descriptor bell_;
   Descriptor notes_;
   std::atomic<bool> stopping_ = false;
+  std::atomic<bool> leaves_jobs_ = false;
   bool welcomed_ = false;
   std::uint64_t server_sequence_ = 0;  // Of the last message on this link.
   Duration heartbeat_ = std::chrono::seconds(5);

@@ -17,6 +17,7 @@
 #include "agent/opencl_scrubber.hpp"
 #include "agent/sandbox_try.hpp"
 #include "app/agent_commands.hpp"
+#include "app/agent_lock.hpp"
 #include "app/commands.hpp"
 #include "app/guard_run.hpp"
 #include "app/log.hpp"
@@ -129,6 +130,8 @@ void serve(agent::Agent& agent, const sigset_t& signals) {
   std::thread watcher([&] {
     int signal = 0;
     ::sigwait(&signals, &signal);
+    if (signal == SIGHUP)
+      agent.leave_jobs();  // Whoever started it is gone: the next agent goes on with them.
     agent.stop();
   });
   agent.run();
@@ -145,6 +148,7 @@ std::string cgroup_parent(const std::filesystem::path& data) {
 void run_agent(const AgentFlags& flags) {
   const std::filesystem::path data = data_folder(flags);
   std::filesystem::create_directories(data);
+  const AgentLock lock(data);
   agent::AgentOptions options = options_of(flags, data);
   std::signal(SIGPIPE, SIG_IGN);
   // The spawner is forked before anything here has a thread.
@@ -160,6 +164,7 @@ void run_agent(const AgentFlags& flags) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const agent::Identity identity = identity_of(flags, data);
   if (options.simulated && !identity.name.starts_with("sim-"))

@@ -32,7 +32,7 @@ EmbeddedAgent::EmbeddedAgent(const EmbeddedAgentOptions& options) {
   pid_ = ::fork();
   if (pid_ < 0) throw std::runtime_error("the agent of this machine could not be started");
   if (pid_ > 0) return;
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  ::prctl(PR_SET_PDEATHSIG, SIGHUP);  // A server that was killed is started again, and its jobs go on.
   if (::getppid() != parent) ::_exit(1);
   sigset_t none{};
   sigemptyset(&none);
