@@ -17,6 +17,7 @@ namespace {
 
 constexpr auto kIdleWake = std::chrono::milliseconds(500);
 constexpr Duration kTickEvery = std::chrono::minutes(1);
+constexpr auto kQuiet = std::chrono::microseconds(40);  // Nobody came for so long: nobody is coming.
 constexpr int kPassesMax = 4;  // A batch never holds the loop for long; the next one goes on.
 
 // What frees capacity or takes rights away must work on a full disk, too.
@@ -180,10 +181,28 @@ std::string Loop::exported(Instant now) const {
   return std::move(out).str();
 }
 
+// One commit for many costs hardly more than for one. Where several commands came at once, more are on their
+// way: they are waited for while they keep coming, at most as long as a commit takes, so that nobody waits
+// twice as long as before. Somebody alone never waits.
+void Loop::gather(std::unique_lock<std::mutex>& lock) {
+  const bool crowded = last_batch_ > 1 || commands_.size() > 1;
+  const auto until = std::chrono::steady_clock::now() + last_commit_;
+  std::size_t had = 0;
+  while (crowded && !stopping_ && commands_.size() > had && commands_.size() < options_.batch_max &&
+         std::chrono::steady_clock::now() < until) {
+    had = commands_.size();
+    lock.unlock();
+    std::this_thread::sleep_for(kQuiet);
+    lock.lock();
+  }
+  last_batch_ = std::min(commands_.size(), options_.batch_max);
+}
+
 bool Loop::take(std::vector<Work>& commands, std::vector<Read>& reads) {
   std::unique_lock lock(mutex_);
   const auto idle = engine::schedule_due(state_, state_.now) ? std::chrono::milliseconds(0) : kIdleWake;
   wake_.wait_for(lock, idle, [&] { return stopping_ || !commands_.empty() || !reads_.empty(); });
+  gather(lock);
   reads.swap(reads_);
   if (commands_.size() <= options_.batch_max) {
     commands.swap(commands_);
@@ -312,8 +331,10 @@ bool Loop::make_durable(const std::vector<std::string>& bodies) {
     if (options_.on_fatal) options_.on_fatal(error.what());
     return false;
   }
+  const std::uint64_t took = nanoseconds_since(start);
+  last_commit_ = std::chrono::nanoseconds(took);
   const std::lock_guard lock(counts_mutex_);
-  counts_.commit_nanoseconds += nanoseconds_since(start);
+  counts_.commit_nanoseconds += took;
   return true;
 }
 

@@ -117,6 +117,7 @@ class Loop {
 
   void run();
   [[nodiscard]] bool take(std::vector<Work>& commands, std::vector<Read>& reads);
+  void gather(std::unique_lock<std::mutex>& lock);
   void serve(std::vector<Work>& commands);
   void decide_one(Work& work, std::vector<Slot>& slots, std::vector<std::string>& bodies, bool room);
   void schedule(std::vector<Slot>& slots, std::vector<std::string>& bodies, Instant now, bool room);
@@ -137,6 +138,8 @@ class Loop {
   std::uint64_t replayed_from_ = 0;
   std::uint64_t last_snapshot_ = 0;
   Instant last_tick_{};
+  std::size_t last_batch_ = 0;  // How many came at once.
+  std::chrono::nanoseconds last_commit_{};
   Random random_;
 
   mutable std::mutex mutex_;
