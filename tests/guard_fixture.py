@@ -81,7 +81,7 @@ def probe(source: str, *libraries) -> pathlib.Path:
     """A small C program against the stand-in's header, linked to the driver like any CUDA program."""
     name = folder / f"probe{abs(hash(source))}"
     text = '#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n' \
-           '#include <string.h>\n#include "standin_cuda.h"\n#include "standin_cuda_calls.h"\n' \
+           '#include <signal.h>\n#include <string.h>\n#include "standin_cuda.h"\n#include "standin_cuda_calls.h"\n' \
            '#define DEVICE CUcontext c; CUdevice d; cuInit(0); cuDeviceGet(&d,0); cuCtxCreate_v2(&c,0,d);\n' + source
     name.with_suffix(".c").write_text(text)
     subprocess.run(["cc", "-O1", f"-I{root / 'tests/standin'}", name.with_suffix(".c"), "-o", name, f"-L{standin}",

@@ -128,22 +128,22 @@ nonzero = [value for key, value in json.loads(scan.stdout or "{}").items() if "z
 check("contents: what a tenant wrote is not there for the next", scan.returncode == 0 and nonzero and not any(nonzero),
       scan.stdout + scan.stderr)
 
-def found_by_the_next(device, leaves):
+def found_by_the_next(device, leaves, reader=(standin / "canary", "--mode", "scan", "--mib", "512")):
     """Non-zero words that a tenant finds which came while the one before it was there, and had freed its memory alone."""
     broker = f"{device}.sock"  # One that has seen nothing dirty yet.
     first = start(device, ["--vram", "4GiB", "--name", "first"], [probe(leaves)], broker)
     ready = first.stdout.readline()
-    second = start(device, ["--vram", "4GiB", "--name", "second"],
-                   [standin / "canary", "--mode", "scan", "--mib", "512"], broker)
+    second = start(device, ["--vram", "4GiB", "--name", "second"], reader, broker)
     told, log = second.communicate(timeout=60)
     first.communicate("\n", timeout=60)
     return json.loads(told)["nonzero_words"] if ready == "ready\n" and first.returncode == 0 else (ready, log)
 
 
 READY = 'puts("ready"); fflush(stdout); getchar(); return 0; }'
-found = found_by_the_next("alone", r"""
+LEAVES = r"""
 int main() { DEVICE CUdeviceptr p; const size_t n = 256 << 20;
-  if (cuMemAlloc_v2(&p, n) || cuMemsetD8_v2(p, 0x5a, n) || cuMemFree_v2(p)) return 1; """ + READY)
+  if (cuMemAlloc_v2(&p, n) || cuMemsetD8_v2(p, 0x5a, n) || cuMemFree_v2(p)) return 1; """ + READY
+found = found_by_the_next("alone", LEAVES)
 check("contents: what was freed while nobody shared the device is not there for whoever comes later", found == 0, found)
 found = found_by_the_next("contexts", r"""
 int main() { DEVICE CUdeviceptr p; CUcontext other; const size_t n = 256 << 20;
@@ -159,6 +159,69 @@ int main() { DEVICE CUgraph graph; CUgraphNode node; CUgraphExec exec; CUstream 
   if (cuGraphLaunch(exec, s) || cuMemsetD8Async(a.dptr, 0x5a, n, s) || cuStreamSynchronize(s)) return 2;
   if (cuMemFree_v2(a.dptr) || cuDeviceGraphMemTrim(d)) return 3; """ + READY)
 check("contents: nor what a graph allocated", found == 0, found)
+
+# Counts what is in the memory that a graph gives itself, made by hand (in a child too) or by capture.
+reader = probe(r"""
+static CUgraph by_hand(CUfunction f, CUdeviceptr result, size_t n) {
+  CUgraph leaf, outer; CUgraphNode taken, counted, freed, child; CUdeviceptr p;
+  CUDA_MEM_ALLOC_NODE_PARAMS a; memset(&a, 0, sizeof a); a.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  a.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE; a.bytesize = n;
+  cuGraphCreate(&leaf, 0); cuGraphCreate(&outer, 0); if (cuGraphAddMemAllocNode(&taken, leaf, NULL, 0, &a)) exit(1);
+  p = a.dptr; void* arguments[] = {&p, &n, &result};
+  CUDA_KERNEL_NODE_PARAMS k; memset(&k, 0, sizeof k); k.func = f; k.gridDimX = k.gridDimY = k.gridDimZ = 1;
+  k.blockDimX = k.blockDimY = k.blockDimZ = 1; k.kernelParams = arguments;
+  if (cuGraphAddKernelNode_v2(&counted, leaf, &taken, 1, &k) || cuGraphAddMemFreeNode(&freed, leaf, &counted, 1, p)) exit(2);
+  if (cuGraphAddChildGraphNode(&child, outer, NULL, 0, leaf)) exit(3);
+  return outer; }
+static CUgraph captured(CUfunction f, CUdeviceptr result, size_t n, CUstream s) {
+  CUgraph graph; CUdeviceptr p; cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  if (cuMemAllocAsync(&p, n, s)) exit(4);
+  void* arguments[] = {&p, &n, &result}; if (cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, arguments, NULL)) exit(5);
+  if (cuMemFreeAsync(p, s) || cuStreamEndCapture(s, &graph)) exit(6);
+  return graph; }
+int main(int count, char** words) { DEVICE CUmodule m; CUfunction f; CUdeviceptr result; CUstream s; CUgraphExec exec[2];
+  const size_t n = (256 << 20) + 8; unsigned long long nonzero = 0, found[2] = {0, 0};
+  cuModuleLoadData(&m, "any"); cuModuleGetFunction(&f, m, "count_nonzero"); cuStreamCreate(&s, CU_STREAM_NON_BLOCKING);
+  if (cuMemAlloc_v2(&result, 4096)) return 7;
+  for (int i = 0; i < 2; ++i) { CUgraph graph = i ? captured(f, result, n, s) : by_hand(f, result, n); CUgraphNode nodes[16];
+    size_t all = 16; if (cuGraphInstantiateWithFlags(&exec[i], graph, 0)) return 8;
+    if (cuGraphGetNodes(graph, nodes, &all)) return 9;
+    for (size_t j = 0; i && j < all; ++j) { CUgraphNodeType type; cuGraphNodeGetType(nodes[j], &type);
+      if (type == CU_GRAPH_NODE_TYPE_MEMSET && cuGraphNodeSetEnabled(exec[i], nodes[j], 0)) return 10; }
+    if (cuGraphDestroy(graph)) return 11; }
+  if (count > 1) {
+    for (int i = 0; i < 2; ++i) if (cuGraphLaunch(exec[i], s) || cuStreamSynchronize(s)) return 15;
+    cuDeviceGraphMemTrim(d); puts("ready"); fflush(stdout); getchar(); }
+  for (int i = 0; i < 2; ++i) { if (cuGraphLaunch(exec[i], s) || cuStreamSynchronize(s)) return 12;
+    if (cuMemcpyDtoH_v2(&found[i], result, 8)) return 13;
+    nonzero += found[i]; }
+  for (int i = 0; i < 2; ++i) if (cuGraphExecDestroy(exec[i])) return 14;
+  printf("{\"nonzero_words\": %llu}\n", nonzero); return 0; }""")
+found = found_by_the_next("graph-readers", LEAVES, [reader])
+check("contents: nor does a graph find it in the memory of its nodes, captured or not, whatever it switches off",
+      found == 0, found)
+early = start("graph-early", ["--vram", "4GiB", "--name", "early"], [reader, "wait"], "graph-early.sock")
+ready = early.stdout.readline()
+dies = probe(r"""
+int main() { DEVICE CUdeviceptr p; if (cuMemAlloc_v2(&p, 1 << 30) || cuMemsetD8_v2(p, 0x5a, 1 << 30) || cuCtxSynchronize())
+    return 1;
+  raise(SIGKILL); return 2; }""")
+start("graph-early", ["--vram", "4GiB", "--name", "dies"], [dies], "graph-early.sock").communicate(timeout=60)
+eventually(lambda: top("graph-early", "dies", broker="graph-early.sock") == [])
+told, log = early.communicate("\n", timeout=60)
+check("contents: nor one that ran before anything was left, and whose graph is gone",
+      ready == "ready\n" and json.loads(told or "{}").get("nonzero_words") == 0, (told, log, early.returncode))
+kept = probe(r"""
+int main() { DEVICE CUgraph graph; CUgraphNode node; CUgraphExec exec; CUstream s; const size_t n = 2 << 20;
+  unsigned char byte[2]; CUDA_MEM_ALLOC_NODE_PARAMS a; memset(&a, 0, sizeof a);
+  a.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED; a.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  a.bytesize = n; cuStreamCreate(&s, CU_STREAM_NON_BLOCKING); cuGraphCreate(&graph, 0);
+  if (cuGraphAddMemAllocNode(&node, graph, NULL, 0, &a) || cuGraphInstantiateWithFlags(&exec, graph, 0)) return 1;
+  for (int i = 0; i < 2; ++i) { if (cuGraphLaunch(exec, s) || cuStreamSynchronize(s)) return 2;
+    if (cuMemcpyDtoH_v2(&byte[i], a.dptr, 1) || cuMemsetD8_v2(a.dptr, 0x5a, n) || cuMemFree_v2(a.dptr)) return 3; }
+  printf("%d\n", byte[1]); return 0; }""")
+found = start("graph-alone", ["--vram", "1GiB"], [kept], "graph-alone.sock").communicate(timeout=60)[0]
+check("contents: a graph alone on a clean device pays for no zeroing", found.strip() == str(0x5a), found)
 
 zeroed = probe(r"""
 #include <stdint.h>

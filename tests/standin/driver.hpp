@@ -166,7 +166,7 @@ struct CUgraphNode_st {
 };
 
 struct CUgraph_st {
-  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;  // In the order added, which is a legal order to run.
+  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;  // As added; in a copy, in an order that can run.
 };
 
 struct CUgraphExec_st {
