@@ -67,6 +67,11 @@ def device_stats(device) -> dict:
                                      stdout=subprocess.PIPE).stdout)
 
 
+def driver_calls(device, name) -> int:
+    """How often the driver itself was called so, by all processes."""
+    return sum(process["calls"].get(name, 0) for process in device_stats(device)["processes"])
+
+
 def eventually(holds, seconds=60) -> bool:
     """A fact that comes true at some load or other; only one that never does fails."""
     until = time.monotonic() + seconds

@@ -5,8 +5,8 @@ import signal
 import subprocess
 import time
 
-from guard_fixture import (MIB, build, check, device_stats, environment, eventually, finish, folder, guard, guard_command,
-                           probe, run, standin, start, top)
+from guard_fixture import (MIB, build, check, device_stats, driver_calls, environment, eventually, finish, folder, guard,
+                           guard_command, probe, run, standin, start, top)
 
 # --- what a program sees -------------------------------------------------------------------------------------
 views = probe(r"""
@@ -46,6 +46,60 @@ check("modules: what an image took is reserved before it is loaded again, an unk
       loaded[:3] == ["2", "2", "0"] and int(loaded[3]) == 300 * MIB, loaded)
 check("modules: those that did not fit were never on the device",
       0 < device_stats("images")["asked_most"] <= 1 << 30, device_stats("images")["asked_most"])
+formats = probe(r"""
+#include <elf.h>
+static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
+  ".extern .global .align 4 .b8 other[1073741824];\n.visible .global .align 4 .b8 table[1024][409600];\n"
+  ".visible .entry one(.param .u64 .ptr .global .align 8 one_0) { ret; }\n";
+static char elf[sizeof(Elf64_Ehdr) + 2 * sizeof(Elf64_Shdr)], fat[4096];
+static void fat_of(int kind, const void* payload, size_t bytes) { memset(fat, 0, sizeof fat);
+  *(unsigned*)fat = 0xba55ed50; *(unsigned short*)(fat + 4) = 1; *(unsigned short*)(fat + 6) = 16;
+  *(size_t*)(fat + 8) = 64 + bytes; *(unsigned short*)(fat + 16) = kind; *(unsigned*)(fat + 20) = 64;
+  *(size_t*)(fat + 24) = bytes; memcpy(fat + 80, payload, bytes); }
+static int load(const void* image) { CUmodule m; int r = cuModuleLoadData(&m, image);
+  return r ? r : 100 + cuModuleUnload(m); }
+int main(int count, char** words) { DEVICE CUmodule m; Elf64_Ehdr* e = (Elf64_Ehdr*)elf;
+  Elf64_Shdr* s = (Elf64_Shdr*)(e + 1); memcpy(elf, ELFMAG, SELFMAG); e->e_ident[EI_CLASS] = ELFCLASS64;
+  e->e_ident[EI_DATA] = ELFDATA2LSB; e->e_shoff = sizeof *e; e->e_shentsize = sizeof *s; e->e_shnum = 2;
+  s[1].sh_type = SHT_NOBITS; s[1].sh_flags = SHF_ALLOC | SHF_WRITE; s[1].sh_size = 400 << 20;
+  printf("%d %d ", load(ptx), load(elf)); fat_of(1, ptx, sizeof ptx); printf("%d ", load(fat));
+  fat_of(2, elf, sizeof elf); printf("%d ", load(fat));
+  struct { unsigned magic, version; void* data; } wrapped = {0x466243b1, 1, fat};
+  printf("%d ", load(&wrapped)); FILE* f = fopen(words[1], "w"); fwrite(fat, 80 + sizeof elf, 1, f); fclose(f);
+  printf("%d ", cuModuleLoad(&m, words[1])); printf("%d\n", load(".version 8.0\n.target sm_80\n")); return 0; }""")
+told = run("formats", ["--vram", "300MiB"], [formats, folder / "image"])
+check("modules: an image that says how large it is, and is too large, never comes to the device, also the first one",
+      told.stdout.split() == ["2", "2", "2", "2", "2", "2", "100"] and device_stats("formats")["asked_most"] <= 300 * MIB,
+      (told.stdout, device_stats("formats")["asked_most"]))
+told = run("formats-fit", ["--vram", "480MiB"], [formats, folder / "image"])
+check("modules: the same images fit where there is room", told.stdout.split() == ["100"] * 5 + ["0", "100"], told.stdout)
+unsaid = probe(r"""
+int main() { DEVICE CUmodule m; const char* images[] = {"standin size 500MiB", "standin size 500MiB", "standin size 20MiB"};
+  for (int i = 0; i < 3; ++i) printf("%d ", cuModuleLoadData(&m, images[i]));
+  return 0; }""")
+told = run("unsaid", ["--vram", "300MiB"], [unsaid])
+check("modules: one that says nothing and did not fit is refused before it is loaded again, and no other for its sake",
+      told.stdout.split() == ["2", "2", "0"] and driver_calls("unsaid", "cuModuleLoadData") == 2, told.stdout)
+at_once = probe(r"""
+#include <sys/wait.h>
+int main() { int go[2], told[2], end[2], made = 0; char byte; if (pipe(go) || pipe(told) || pipe(end)) return 1;
+  for (int i = 0; i < 16; ++i) if (fork() == 0) { CUcontext c; CUdevice d; close(go[1]); close(end[1]);
+    cuInit(0); cuDeviceGet(&d, 0); if (write(told[1], "r", 1) != 1 || read(go[0], &byte, 1) != 0) _exit(2);
+    const char* made = cuCtxCreate_v2(&c, 0, d) ? "n" : "y";
+    _exit(write(told[1], made, 1) != 1 || read(end[0], &byte, 1) != 0); }
+  for (int i = 0; i < 16; ++i) if (read(told[0], &byte, 1) != 1) return 2;
+  close(go[1]); for (int i = 0; i < 16; ++i) { if (read(told[0], &byte, 1) != 1) return 3; made += byte == 'y'; }
+  close(end[1]); while (wait(NULL) > 0) {} printf("%d\n", made); return 0; }""")
+told = run("crowd", ["--vram", "600MiB"], [at_once])
+check("contexts: sixteen processes make their first ones at once, and no more come to the device than fit",
+      told.stdout.split() == ["9"] and device_stats("crowd")["asked_most"] <= 600 * MIB,
+      (told.stdout, told.stderr, device_stats("crowd")["asked_most"]))
+small_slice = probe(r"""
+int main() { CUcontext c; CUdevice d; cuInit(0); cuDeviceGet(&d, 0);
+  int first = cuCtxCreate_v2(&c, 0, d); printf("%d %d\n", first, cuCtxCreate_v2(&c, 0, d)); return 0; }""")
+told = run("small", ["--vram", "32MiB"], [small_slice])
+check("contexts: one that did not fit is refused before the driver is asked again",
+      told.stdout.split() == ["2", "2"] and driver_calls("small", "cuCtxCreate_v2") == 1, told)
 graphs = probe(r"""
 static size_t left() { size_t f, t; cuMemGetInfo_v2(&f, &t); return f; }
 int main() { DEVICE CUgraph leaf, outer, copy; CUgraphNode node; CUgraphExec exec, second; CUstream s; CUdeviceptr p;

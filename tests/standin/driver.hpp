@@ -265,6 +265,8 @@ CUresult refuse_sync(CUstream stream);    // For waits and queries of one stream
 CUresult capture_state(CUstream stream);  // Invalidated captures refuse everything.
 CUgraphNode new_node(CUgraph graph, CUgraphNodeType type, const CUgraphNode* after, std::size_t count);
 
+std::uint64_t image_memory(const char* image);  // Zero: its format says nothing.
+
 // Work from descriptions.
 Work kernel_work(CUfunction function, const std::vector<std::uint64_t>& arguments);
 std::vector<std::uint64_t> kernel_arguments(CUfunction function, void** parameters, void** extra);
