@@ -23,7 +23,7 @@ __attribute__((constructor)) void begin() {
 // program, and no parameter that is moved. Everything else is out of line, so that it costs the short way
 // nothing.
 #define GUARD_LAUNCH(name, kind, key, stream, parameters, arguments)                                  \
-  GUARD_EXPORT Result name parameters;                                                                \
+  GUARD_EXPORT Result name parameters __attribute__((aligned(64)));                                   \
   __attribute__((noinline, cold)) static Result name##_slowly parameters {                            \
     return launch(key, stream, kind, [&] { return REAL(name) arguments; });                           \
   }                                                                                                   \
