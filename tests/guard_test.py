@@ -199,6 +199,18 @@ int main() { DEVICE CUdeviceptr p; const size_t n = 256 << 20;
   if (cuMemAlloc_v2(&p, n) || cuMemsetD8_v2(p, 0x5a, n) || cuMemFree_v2(p)) return 1; """ + READY
 found = found_by_the_next("alone", LEAVES)
 check("contents: what was freed while nobody shared the device is not there for whoever comes later", found == 0, found)
+hasty = probe(r"""
+int main() { DEVICE CUmodule m; CUfunction f; CUdeviceptr result, big, p; CUstream s; void* host; size_t n = 64 << 20;
+  unsigned long long nonzero = 7; cuModuleLoadData(&m, "any"); cuModuleGetFunction(&f, m, "count_nonzero");
+  cuStreamCreate(&s, CU_STREAM_NON_BLOCKING);
+  if (cuMemAlloc_v2(&result, 4096) || cuMemAlloc_v2(&big, 64 << 20) || cuMemHostAlloc(&host, 64 << 20, 0)) return 1;
+  for (int i = 0; i < 40; ++i) if (cuMemcpyHtoDAsync_v2(big, host, 64 << 20, NULL)) return 2;
+  if (cuMemAlloc_v2(&p, n)) return 3;
+  void* arguments[] = {&p, &n, &result}; if (cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, arguments, NULL)) return 4;
+  if (cuStreamSynchronize(s) || cuMemcpyDtoHAsync_v2(&nonzero, result, 8, s) || cuStreamSynchronize(s)) return 5;
+  printf("{\"nonzero_words\": %llu}\n", nonzero); return 0; }""")
+found = found_by_the_next("hasty", LEAVES, [hasty])
+check("contents: nor is it for whoever reads from a stream that waits for no other", found == 0, found)
 found = found_by_the_next("contexts", r"""
 int main() { DEVICE CUdeviceptr p; CUcontext other; const size_t n = 256 << 20;
   if (cuCtxCreate_v2(&other, 0, d) || cuMemAlloc_v2(&p, n) || cuMemsetD8_v2(p, 0x5a, n)) return 1;
