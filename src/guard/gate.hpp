@@ -14,7 +14,7 @@ namespace tranche::guard {
 
 inline constexpr std::uint64_t kBrokerSilentNs = 2'000'000'000;  // Then the share becomes a ceiling.
 inline constexpr std::uint64_t kOrphanDebtNs = 250'000'000;      // Owed at most from before that.
-inline constexpr std::uint64_t kCeilingBurstNs = 20'000'000;     // Ceiling time that can be saved up.
+inline constexpr std::uint64_t kCeilingBurstNs = 40'000'000;     // Ceiling time that can be saved up.
 
 enum class Passage {
   kPassed,  // Charged; go.
