@@ -21,9 +21,9 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 // Device time a thread takes at once, so that most launches are inline. Where nobody else may be kept waiting
 // by it, twice as much each time, up to what a ceiling gives in less than a millisecond.
 constexpr std::uint64_t kCreditChunkNs = 50'000;
-constexpr std::uint32_t kBatchLeast = 16;
 constexpr std::uint64_t kCreditAloneNs = 800'000;
 constexpr std::uint32_t kCreditDoublings = 4;
+constexpr std::uint32_t kBatchLeast = 16;         // Launches in a row that are worth an event.
 constexpr std::uint64_t kLongKernelNs = 100'000;  // A measure costs some 3 us of the caller: 3 % at worst.
 constexpr std::uint64_t kMeasureSpacingNs = 300'000;  // Shorter ones: 1 % of the caller's time,
 constexpr std::uint64_t kSpacingAloneNs = 1'000'000;  // and less where no neighbour waits for the truth.
