@@ -277,6 +277,25 @@ eventually(lambda: top("graph-early", "dies", broker="graph-early.sock") == [])
 told, log = early.communicate("\n", timeout=60)
 check("contents: nor one that ran before anything was left, and whose graph is gone",
       ready == "ready\n" and json.loads(told or "{}").get("nonzero_words") == 0, (told, log, early.returncode))
+updated = probe(r"""
+static CUgraph graph_of(size_t n, CUfunction f, CUdeviceptr result) { CUgraph graph; CUgraphNode taken, counted, freed;
+  CUDA_MEM_ALLOC_NODE_PARAMS a; memset(&a, 0, sizeof a); a.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  a.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE; a.bytesize = n; cuGraphCreate(&graph, 0);
+  if (cuGraphAddMemAllocNode(&taken, graph, NULL, 0, &a)) exit(1);
+  CUdeviceptr p = a.dptr; void* arguments[] = {&p, &n, &result}; CUDA_KERNEL_NODE_PARAMS k; memset(&k, 0, sizeof k);
+  k.func = f; k.gridDimX = k.gridDimY = k.gridDimZ = k.blockDimX = k.blockDimY = k.blockDimZ = 1; k.kernelParams = arguments;
+  if (cuGraphAddKernelNode_v2(&counted, graph, &taken, 1, &k) || cuGraphAddMemFreeNode(&freed, graph, &counted, 1, p)) exit(2);
+  return graph; }
+int main() { DEVICE CUmodule m; CUfunction f; CUdeviceptr result; CUstream s; CUgraphExec exec; CUgraphExecUpdateResultInfo info;
+  unsigned long long nonzero = 7; cuModuleLoadData(&m, "any"); cuModuleGetFunction(&f, m, "count_nonzero");
+  cuStreamCreate(&s, CU_STREAM_NON_BLOCKING); if (cuMemAlloc_v2(&result, 4096)) return 3;
+  CUgraph small = graph_of(2 << 20, f, result), large = graph_of(256 << 20, f, result);
+  if (cuGraphInstantiateWithFlags(&exec, small, 0) || cuGraphExecUpdate_v2(exec, large, &info)) return 4;
+  if (cuGraphLaunch(exec, s) || cuStreamSynchronize(s) || cuMemcpyDtoH_v2(&nonzero, result, 8)) return 5;
+  if (cuGraphExecDestroy(exec) || cuGraphDestroy(small) || cuGraphDestroy(large)) return 6;
+  printf("{\"nonzero_words\": %llu}\n", nonzero); return 0; }""")
+found = found_by_the_next("graph-update", LEAVES, [updated])
+check("contents: nor one that took the place of another in its executable", found == 0, found)
 kept = probe(r"""
 int main() { DEVICE CUgraph graph; CUgraphNode node; CUgraphExec exec; CUstream s; const size_t n = 2 << 20;
   unsigned char byte[2]; CUDA_MEM_ALLOC_NODE_PARAMS a; memset(&a, 0, sizeof a);

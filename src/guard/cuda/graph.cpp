@@ -34,9 +34,11 @@ void instantiated(void* exec, void* graph, const Needs& needs) {
   keep_source(exec, graph);
 }
 
-// The other graph may take more than the one before it.
+// The other graph may take more than the one before it. Its nodes are of the same kinds, so where that had no
+// memory there is nothing to look for: programs do this often, with thousands of nodes.
 template <class Ask>
 Result update_exec(void* exec, void* graph, Ask ask) {
+  if (!object_table.update(key_of(exec), [](TableEntry&) {})) return ask();
   const Needs needs = prepare(graph);
   const Result outcome = ask();
   if (outcome != kSuccess || needs.bytes == 0) return outcome;
