@@ -20,6 +20,7 @@ LAYOUTS = {
     "Array3DDescriptor": ("CUDA_ARRAY3D_DESCRIPTOR", "width:Width depth:Depth format:Format channels:NumChannels flags:Flags"),
     "AllocationProperties": ("CUmemAllocationProp", "type:type location:location"),
     "AllocNode": ("CUDA_MEM_ALLOC_NODE_PARAMS", "bytes:bytesize pointer:dptr"),
+    "FillNode": ("CUDA_MEMSET_NODE_PARAMS", "pointer:dst value:value element_bytes:elementSize width:width height:height"),
     "IpcHandle": ("CUipcMemHandle", ""),
     "MemoryRequirements": ("CUDA_ARRAY_MEMORY_REQUIREMENTS", "size:size alignment:alignment"),
     "ExternalMemory": ("CUDA_EXTERNAL_MEMORY_HANDLE_DESC", "type:type size:size flags:flags"),

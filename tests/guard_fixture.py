@@ -67,6 +67,11 @@ def device_stats(device) -> dict:
                                      stdout=subprocess.PIPE).stdout)
 
 
+def driver_calls(device, name) -> int:
+    """How often the driver itself was called so, by all processes."""
+    return sum(process["calls"].get(name, 0) for process in device_stats(device)["processes"])
+
+
 def eventually(holds, seconds=60) -> bool:
     """A fact that comes true at some load or other; only one that never does fails."""
     until = time.monotonic() + seconds
@@ -81,7 +86,7 @@ def probe(source: str, *libraries) -> pathlib.Path:
     """A small C program against the stand-in's header, linked to the driver like any CUDA program."""
     name = folder / f"probe{abs(hash(source))}"
     text = '#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n' \
-           '#include <string.h>\n#include "standin_cuda.h"\n#include "standin_cuda_calls.h"\n' \
+           '#include <signal.h>\n#include <string.h>\n#include "standin_cuda.h"\n#include "standin_cuda_calls.h"\n' \
            '#define DEVICE CUcontext c; CUdevice d; cuInit(0); cuDeviceGet(&d,0); cuCtxCreate_v2(&c,0,d);\n' + source
     name.with_suffix(".c").write_text(text)
     subprocess.run(["cc", "-O1", f"-I{root / 'tests/standin'}", name.with_suffix(".c"), "-o", name, f"-L{standin}",

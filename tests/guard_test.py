@@ -5,8 +5,8 @@ import signal
 import subprocess
 import time
 
-from guard_fixture import (MIB, build, check, device_stats, environment, eventually, finish, folder, guard, guard_command,
-                           probe, run, standin, start, top)
+from guard_fixture import (MIB, build, check, device_stats, driver_calls, environment, eventually, finish, folder, guard,
+                           guard_command, probe, run, standin, start, top)
 
 # --- what a program sees -------------------------------------------------------------------------------------
 views = probe(r"""
@@ -46,6 +46,60 @@ check("modules: what an image took is reserved before it is loaded again, an unk
       loaded[:3] == ["2", "2", "0"] and int(loaded[3]) == 300 * MIB, loaded)
 check("modules: those that did not fit were never on the device",
       0 < device_stats("images")["asked_most"] <= 1 << 30, device_stats("images")["asked_most"])
+formats = probe(r"""
+#include <elf.h>
+static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
+  ".extern .global .align 4 .b8 other[1073741824];\n.visible .global .align 4 .b8 table[1024][409600];\n"
+  ".visible .entry one(.param .u64 .ptr .global .align 8 one_0) { ret; }\n";
+static char elf[sizeof(Elf64_Ehdr) + 2 * sizeof(Elf64_Shdr)], fat[4096];
+static void fat_of(int kind, const void* payload, size_t bytes) { memset(fat, 0, sizeof fat);
+  *(unsigned*)fat = 0xba55ed50; *(unsigned short*)(fat + 4) = 1; *(unsigned short*)(fat + 6) = 16;
+  *(size_t*)(fat + 8) = 64 + bytes; *(unsigned short*)(fat + 16) = kind; *(unsigned*)(fat + 20) = 64;
+  *(size_t*)(fat + 24) = bytes; memcpy(fat + 80, payload, bytes); }
+static int load(const void* image) { CUmodule m; int r = cuModuleLoadData(&m, image);
+  return r ? r : 100 + cuModuleUnload(m); }
+int main(int count, char** words) { DEVICE CUmodule m; Elf64_Ehdr* e = (Elf64_Ehdr*)elf;
+  Elf64_Shdr* s = (Elf64_Shdr*)(e + 1); memcpy(elf, ELFMAG, SELFMAG); e->e_ident[EI_CLASS] = ELFCLASS64;
+  e->e_ident[EI_DATA] = ELFDATA2LSB; e->e_shoff = sizeof *e; e->e_shentsize = sizeof *s; e->e_shnum = 2;
+  s[1].sh_type = SHT_NOBITS; s[1].sh_flags = SHF_ALLOC | SHF_WRITE; s[1].sh_size = 400 << 20;
+  printf("%d %d ", load(ptx), load(elf)); fat_of(1, ptx, sizeof ptx); printf("%d ", load(fat));
+  fat_of(2, elf, sizeof elf); printf("%d ", load(fat));
+  struct { unsigned magic, version; void* data; } wrapped = {0x466243b1, 1, fat};
+  printf("%d ", load(&wrapped)); FILE* f = fopen(words[1], "w"); fwrite(fat, 80 + sizeof elf, 1, f); fclose(f);
+  printf("%d ", cuModuleLoad(&m, words[1])); printf("%d\n", load(".version 8.0\n.target sm_80\n")); return 0; }""")
+told = run("formats", ["--vram", "300MiB"], [formats, folder / "image"])
+check("modules: an image that says how large it is, and is too large, never comes to the device, also the first one",
+      told.stdout.split() == ["2", "2", "2", "2", "2", "2", "100"] and device_stats("formats")["asked_most"] <= 300 * MIB,
+      (told.stdout, device_stats("formats")["asked_most"]))
+told = run("formats-fit", ["--vram", "480MiB"], [formats, folder / "image"])
+check("modules: the same images fit where there is room", told.stdout.split() == ["100"] * 5 + ["0", "100"], told.stdout)
+unsaid = probe(r"""
+int main() { DEVICE CUmodule m; const char* images[] = {"standin size 500MiB", "standin size 500MiB", "standin size 20MiB"};
+  for (int i = 0; i < 3; ++i) printf("%d ", cuModuleLoadData(&m, images[i]));
+  return 0; }""")
+told = run("unsaid", ["--vram", "300MiB"], [unsaid])
+check("modules: one that says nothing and did not fit is refused before it is loaded again, and no other for its sake",
+      told.stdout.split() == ["2", "2", "0"] and driver_calls("unsaid", "cuModuleLoadData") == 2, told.stdout)
+at_once = probe(r"""
+#include <sys/wait.h>
+int main() { int go[2], told[2], end[2], made = 0; char byte; if (pipe(go) || pipe(told) || pipe(end)) return 1;
+  for (int i = 0; i < 16; ++i) if (fork() == 0) { CUcontext c; CUdevice d; close(go[1]); close(end[1]);
+    cuInit(0); cuDeviceGet(&d, 0); if (write(told[1], "r", 1) != 1 || read(go[0], &byte, 1) != 0) _exit(2);
+    const char* made = cuCtxCreate_v2(&c, 0, d) ? "n" : "y";
+    _exit(write(told[1], made, 1) != 1 || read(end[0], &byte, 1) != 0); }
+  for (int i = 0; i < 16; ++i) if (read(told[0], &byte, 1) != 1) return 2;
+  close(go[1]); for (int i = 0; i < 16; ++i) { if (read(told[0], &byte, 1) != 1) return 3; made += byte == 'y'; }
+  close(end[1]); while (wait(NULL) > 0) {} printf("%d\n", made); return 0; }""")
+told = run("crowd", ["--vram", "600MiB"], [at_once])
+check("contexts: sixteen processes make their first ones at once, and no more come to the device than fit",
+      told.stdout.split() == ["9"] and device_stats("crowd")["asked_most"] <= 600 * MIB,
+      (told.stdout, told.stderr, device_stats("crowd")["asked_most"]))
+small_slice = probe(r"""
+int main() { CUcontext c; CUdevice d; cuInit(0); cuDeviceGet(&d, 0);
+  int first = cuCtxCreate_v2(&c, 0, d); printf("%d %d\n", first, cuCtxCreate_v2(&c, 0, d)); return 0; }""")
+told = run("small", ["--vram", "32MiB"], [small_slice])
+check("contexts: one that did not fit is refused before the driver is asked again",
+      told.stdout.split() == ["2", "2"] and driver_calls("small", "cuCtxCreate_v2") == 1, told)
 graphs = probe(r"""
 static size_t left() { size_t f, t; cuMemGetInfo_v2(&f, &t); return f; }
 int main() { DEVICE CUgraph leaf, outer, copy; CUgraphNode node; CUgraphExec exec, second; CUstream s; CUdeviceptr p;
@@ -128,23 +182,35 @@ nonzero = [value for key, value in json.loads(scan.stdout or "{}").items() if "z
 check("contents: what a tenant wrote is not there for the next", scan.returncode == 0 and nonzero and not any(nonzero),
       scan.stdout + scan.stderr)
 
-def found_by_the_next(device, leaves):
+def found_by_the_next(device, leaves, reader=(standin / "canary", "--mode", "scan", "--mib", "512")):
     """Non-zero words that a tenant finds which came while the one before it was there, and had freed its memory alone."""
     broker = f"{device}.sock"  # One that has seen nothing dirty yet.
     first = start(device, ["--vram", "4GiB", "--name", "first"], [probe(leaves)], broker)
     ready = first.stdout.readline()
-    second = start(device, ["--vram", "4GiB", "--name", "second"],
-                   [standin / "canary", "--mode", "scan", "--mib", "512"], broker)
+    second = start(device, ["--vram", "4GiB", "--name", "second"], reader, broker)
     told, log = second.communicate(timeout=60)
     first.communicate("\n", timeout=60)
     return json.loads(told)["nonzero_words"] if ready == "ready\n" and first.returncode == 0 else (ready, log)
 
 
 READY = 'puts("ready"); fflush(stdout); getchar(); return 0; }'
-found = found_by_the_next("alone", r"""
+LEAVES = r"""
 int main() { DEVICE CUdeviceptr p; const size_t n = 256 << 20;
-  if (cuMemAlloc_v2(&p, n) || cuMemsetD8_v2(p, 0x5a, n) || cuMemFree_v2(p)) return 1; """ + READY)
+  if (cuMemAlloc_v2(&p, n) || cuMemsetD8_v2(p, 0x5a, n) || cuMemFree_v2(p)) return 1; """ + READY
+found = found_by_the_next("alone", LEAVES)
 check("contents: what was freed while nobody shared the device is not there for whoever comes later", found == 0, found)
+hasty = probe(r"""
+int main() { DEVICE CUmodule m; CUfunction f; CUdeviceptr result, big, p; CUstream s; void* host; size_t n = 64 << 20;
+  unsigned long long nonzero = 7; cuModuleLoadData(&m, "any"); cuModuleGetFunction(&f, m, "count_nonzero");
+  cuStreamCreate(&s, CU_STREAM_NON_BLOCKING);
+  if (cuMemAlloc_v2(&result, 4096) || cuMemAlloc_v2(&big, 64 << 20) || cuMemHostAlloc(&host, 64 << 20, 0)) return 1;
+  for (int i = 0; i < 40; ++i) if (cuMemcpyHtoDAsync_v2(big, host, 64 << 20, NULL)) return 2;
+  if (cuMemAlloc_v2(&p, n)) return 3;
+  void* arguments[] = {&p, &n, &result}; if (cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, arguments, NULL)) return 4;
+  if (cuStreamSynchronize(s) || cuMemcpyDtoHAsync_v2(&nonzero, result, 8, s) || cuStreamSynchronize(s)) return 5;
+  printf("{\"nonzero_words\": %llu}\n", nonzero); return 0; }""")
+found = found_by_the_next("hasty", LEAVES, [hasty])
+check("contents: nor is it for whoever reads from a stream that waits for no other", found == 0, found)
 found = found_by_the_next("contexts", r"""
 int main() { DEVICE CUdeviceptr p; CUcontext other; const size_t n = 256 << 20;
   if (cuCtxCreate_v2(&other, 0, d) || cuMemAlloc_v2(&p, n) || cuMemsetD8_v2(p, 0x5a, n)) return 1;
@@ -159,6 +225,88 @@ int main() { DEVICE CUgraph graph; CUgraphNode node; CUgraphExec exec; CUstream 
   if (cuGraphLaunch(exec, s) || cuMemsetD8Async(a.dptr, 0x5a, n, s) || cuStreamSynchronize(s)) return 2;
   if (cuMemFree_v2(a.dptr) || cuDeviceGraphMemTrim(d)) return 3; """ + READY)
 check("contents: nor what a graph allocated", found == 0, found)
+
+# Counts what is in the memory that a graph gives itself, made by hand (in a child too) or by capture.
+reader = probe(r"""
+static CUgraph by_hand(CUfunction f, CUdeviceptr result, size_t n) {
+  CUgraph leaf, outer; CUgraphNode taken, counted, freed, child; CUdeviceptr p;
+  CUDA_MEM_ALLOC_NODE_PARAMS a; memset(&a, 0, sizeof a); a.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  a.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE; a.bytesize = n;
+  cuGraphCreate(&leaf, 0); cuGraphCreate(&outer, 0); if (cuGraphAddMemAllocNode(&taken, leaf, NULL, 0, &a)) exit(1);
+  p = a.dptr; void* arguments[] = {&p, &n, &result};
+  CUDA_KERNEL_NODE_PARAMS k; memset(&k, 0, sizeof k); k.func = f; k.gridDimX = k.gridDimY = k.gridDimZ = 1;
+  k.blockDimX = k.blockDimY = k.blockDimZ = 1; k.kernelParams = arguments;
+  if (cuGraphAddKernelNode_v2(&counted, leaf, &taken, 1, &k) || cuGraphAddMemFreeNode(&freed, leaf, &counted, 1, p)) exit(2);
+  if (cuGraphAddChildGraphNode(&child, outer, NULL, 0, leaf)) exit(3);
+  return outer; }
+static CUgraph captured(CUfunction f, CUdeviceptr result, size_t n, CUstream s) {
+  CUgraph graph; CUdeviceptr p; cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  if (cuMemAllocAsync(&p, n, s)) exit(4);
+  void* arguments[] = {&p, &n, &result}; if (cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, arguments, NULL)) exit(5);
+  if (cuMemFreeAsync(p, s) || cuStreamEndCapture(s, &graph)) exit(6);
+  return graph; }
+int main(int count, char** words) { DEVICE CUmodule m; CUfunction f; CUdeviceptr result; CUstream s; CUgraphExec exec[2];
+  const size_t n = (256 << 20) + 8; unsigned long long nonzero = 0, found[2] = {0, 0};
+  cuModuleLoadData(&m, "any"); cuModuleGetFunction(&f, m, "count_nonzero"); cuStreamCreate(&s, CU_STREAM_NON_BLOCKING);
+  if (cuMemAlloc_v2(&result, 4096)) return 7;
+  for (int i = 0; i < 2; ++i) { CUgraph graph = i ? captured(f, result, n, s) : by_hand(f, result, n); CUgraphNode nodes[16];
+    size_t all = 16; if (cuGraphInstantiateWithFlags(&exec[i], graph, 0)) return 8;
+    if (cuGraphGetNodes(graph, nodes, &all)) return 9;
+    for (size_t j = 0; i && j < all; ++j) { CUgraphNodeType type; cuGraphNodeGetType(nodes[j], &type);
+      if (type == CU_GRAPH_NODE_TYPE_MEMSET && cuGraphNodeSetEnabled(exec[i], nodes[j], 0)) return 10; }
+    if (cuGraphDestroy(graph)) return 11; }
+  if (count > 1) {
+    for (int i = 0; i < 2; ++i) if (cuGraphLaunch(exec[i], s) || cuStreamSynchronize(s)) return 15;
+    cuDeviceGraphMemTrim(d); puts("ready"); fflush(stdout); getchar(); }
+  for (int i = 0; i < 2; ++i) { if (cuGraphLaunch(exec[i], s) || cuStreamSynchronize(s)) return 12;
+    if (cuMemcpyDtoH_v2(&found[i], result, 8)) return 13;
+    nonzero += found[i]; }
+  for (int i = 0; i < 2; ++i) if (cuGraphExecDestroy(exec[i])) return 14;
+  printf("{\"nonzero_words\": %llu}\n", nonzero); return 0; }""")
+found = found_by_the_next("graph-readers", LEAVES, [reader])
+check("contents: nor does a graph find it in the memory of its nodes, captured or not, whatever it switches off",
+      found == 0, found)
+early = start("graph-early", ["--vram", "4GiB", "--name", "early"], [reader, "wait"], "graph-early.sock")
+ready = early.stdout.readline()
+dies = probe(r"""
+int main() { DEVICE CUdeviceptr p; if (cuMemAlloc_v2(&p, 1 << 30) || cuMemsetD8_v2(p, 0x5a, 1 << 30) || cuCtxSynchronize())
+    return 1;
+  raise(SIGKILL); return 2; }""")
+start("graph-early", ["--vram", "4GiB", "--name", "dies"], [dies], "graph-early.sock").communicate(timeout=60)
+eventually(lambda: top("graph-early", "dies", broker="graph-early.sock") == [])
+told, log = early.communicate("\n", timeout=60)
+check("contents: nor one that ran before anything was left, and whose graph is gone",
+      ready == "ready\n" and json.loads(told or "{}").get("nonzero_words") == 0, (told, log, early.returncode))
+updated = probe(r"""
+static CUgraph graph_of(size_t n, CUfunction f, CUdeviceptr result) { CUgraph graph; CUgraphNode taken, counted, freed;
+  CUDA_MEM_ALLOC_NODE_PARAMS a; memset(&a, 0, sizeof a); a.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  a.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE; a.bytesize = n; cuGraphCreate(&graph, 0);
+  if (cuGraphAddMemAllocNode(&taken, graph, NULL, 0, &a)) exit(1);
+  CUdeviceptr p = a.dptr; void* arguments[] = {&p, &n, &result}; CUDA_KERNEL_NODE_PARAMS k; memset(&k, 0, sizeof k);
+  k.func = f; k.gridDimX = k.gridDimY = k.gridDimZ = k.blockDimX = k.blockDimY = k.blockDimZ = 1; k.kernelParams = arguments;
+  if (cuGraphAddKernelNode_v2(&counted, graph, &taken, 1, &k) || cuGraphAddMemFreeNode(&freed, graph, &counted, 1, p)) exit(2);
+  return graph; }
+int main() { DEVICE CUmodule m; CUfunction f; CUdeviceptr result; CUstream s; CUgraphExec exec; CUgraphExecUpdateResultInfo info;
+  unsigned long long nonzero = 7; cuModuleLoadData(&m, "any"); cuModuleGetFunction(&f, m, "count_nonzero");
+  cuStreamCreate(&s, CU_STREAM_NON_BLOCKING); if (cuMemAlloc_v2(&result, 4096)) return 3;
+  CUgraph small = graph_of(2 << 20, f, result), large = graph_of(256 << 20, f, result);
+  if (cuGraphInstantiateWithFlags(&exec, small, 0) || cuGraphExecUpdate_v2(exec, large, &info)) return 4;
+  if (cuGraphLaunch(exec, s) || cuStreamSynchronize(s) || cuMemcpyDtoH_v2(&nonzero, result, 8)) return 5;
+  if (cuGraphExecDestroy(exec) || cuGraphDestroy(small) || cuGraphDestroy(large)) return 6;
+  printf("{\"nonzero_words\": %llu}\n", nonzero); return 0; }""")
+found = found_by_the_next("graph-update", LEAVES, [updated])
+check("contents: nor one that took the place of another in its executable", found == 0, found)
+kept = probe(r"""
+int main() { DEVICE CUgraph graph; CUgraphNode node; CUgraphExec exec; CUstream s; const size_t n = 2 << 20;
+  unsigned char byte[2]; CUDA_MEM_ALLOC_NODE_PARAMS a; memset(&a, 0, sizeof a);
+  a.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED; a.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  a.bytesize = n; cuStreamCreate(&s, CU_STREAM_NON_BLOCKING); cuGraphCreate(&graph, 0);
+  if (cuGraphAddMemAllocNode(&node, graph, NULL, 0, &a) || cuGraphInstantiateWithFlags(&exec, graph, 0)) return 1;
+  for (int i = 0; i < 2; ++i) { if (cuGraphLaunch(exec, s) || cuStreamSynchronize(s)) return 2;
+    if (cuMemcpyDtoH_v2(&byte[i], a.dptr, 1) || cuMemsetD8_v2(a.dptr, 0x5a, n) || cuMemFree_v2(a.dptr)) return 3; }
+  printf("%d\n", byte[1]); return 0; }""")
+found = start("graph-alone", ["--vram", "1GiB"], [kept], "graph-alone.sock").communicate(timeout=60)[0]
+check("contents: a graph alone on a clean device pays for no zeroing", found.strip() == str(0x5a), found)
 
 zeroed = probe(r"""
 #include <stdint.h>

@@ -18,10 +18,15 @@ KernelTimes kernel_times;                           // NOLINT: what this process
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
-constexpr std::uint64_t kCreditChunkNs =
-    50'000;  // Device time a thread takes at once, so that most launches are inline.
+// Device time a thread takes at once, so that most launches are inline. Where nobody else may be kept waiting
+// by it, twice as much each time, up to what a ceiling gives in less than a millisecond.
+constexpr std::uint64_t kCreditChunkNs = 50'000;
+constexpr std::uint64_t kCreditAloneNs = 800'000;
+constexpr std::uint32_t kCreditDoublings = 4;
+constexpr std::uint32_t kBatchLeast = 16;         // Launches in a row that are worth an event.
 constexpr std::uint64_t kLongKernelNs = 100'000;  // A measure costs some 3 us of the caller: 3 % at worst.
-constexpr std::uint64_t kMeasureSpacingNs = 300'000;  // Shorter ones: 1 % of the caller's time.
+constexpr std::uint64_t kMeasureSpacingNs = 300'000;  // Shorter ones: 1 % of the caller's time,
+constexpr std::uint64_t kSpacingAloneNs = 1'000'000;  // and less where no neighbour waits for the truth.
 constexpr std::uint64_t kFirstMeasureNs = 250'000'000;
 constexpr std::uint64_t kFirstPollNs = 30'000;
 constexpr int kBrokerAnswersWithinMs = 100;
@@ -86,6 +91,13 @@ Verdict acquire(std::uint32_t device, Lane lane, std::uint64_t amount_ns, std::u
     }
     gate.sleep(seen, verdict.sleep_ns);
   }
+}
+
+std::uint64_t credit_chunk(const LaneGate& gate, std::uint32_t& taken) {
+  if (gate.arbitrated()) taken = 0;
+  const std::uint64_t wanted = kCreditChunkNs << taken;
+  if (!gate.arbitrated() && taken < kCreditDoublings) ++taken;
+  return std::max(kCreditChunkNs, std::min(wanted, kCreditAloneNs * gate.share() / kShareWhole));
 }
 
 // The first launch of a kernel tells how long it takes; until it has, no second one, where time is shared.
@@ -204,8 +216,8 @@ LaunchTicket before_launch(std::uint32_t device, std::uint64_t key) {
   ticket.predicted_ns = std::max(entry.predicted_ns.load(kRelaxed), kKernelNsMin);
   const auto cost = static_cast<std::int64_t>(ticket.predicted_ns);
   if (thread.credit_ns[device] < cost) {
-    const std::uint64_t amount =
-        std::max(static_cast<std::uint64_t>(cost - thread.credit_ns[device]), kCreditChunkNs);
+    const std::uint64_t amount = std::max(static_cast<std::uint64_t>(cost - thread.credit_ns[device]),
+                                          credit_chunk(gate, thread.chunks_taken[device]));
     const Verdict verdict = acquire(device, Lane::kCompute, amount, ticket.submitted_at);
     if (verdict.passage != Passage::kPassed) {
       ticket.ended = true;
@@ -217,10 +229,12 @@ LaunchTicket before_launch(std::uint32_t device, std::uint64_t key) {
   }
   thread.credit_ns[device] -= cost;
   // Only a launch that passed the gate itself knows its place, so only such a one is measured.
-  const bool affordable = ticket.predicted_ns >= kLongKernelNs || KernelTimes::unknown(entry) ||
-                          ticket.submitted_at - last_measure_at.load(kRelaxed) >= kMeasureSpacingNs;
+  const std::uint64_t spacing = gate.arbitrated() ? kMeasureSpacingNs : kSpacingAloneNs;
+  const bool affordable = ticket.predicted_ns >= kLongKernelNs || KernelTimes::is_young(entry) ||
+                          ticket.submitted_at - last_measure_at.load(kRelaxed) >= spacing;
   ticket.measure = ticket.mark != 0 && affordable && kernel_times.measure_now(entry, ticket.covered);
   if (ticket.measure) last_measure_at.store(ticket.submitted_at, kRelaxed);
+  thread.measured_key = ticket.measure ? key : 0;
   return ticket;
 }
 
@@ -311,6 +325,24 @@ void work_ended(const LaunchTicket& ticket, std::uint64_t began_at, std::uint64_
 
 void measure_lost(const LaunchTicket& ticket) {
   if (ticket.entry != nullptr) give_up(*ticket.entry, ticket.key);
+}
+
+bool batch_before(std::uint32_t device, std::uint64_t key, LaunchTicket& ticket) {
+  const LaunchThread& thread = launch_thread;
+  KernelTime* entry = kernel_times.find(key);
+  if (device >= kDevicesMax || thread.measured_key != key || entry == nullptr) return false;
+  ticket.covered = thread.launches[device];
+  if (ticket.covered < kBatchLeast || entry->launched.load(kRelaxed) != ticket.covered) return false;
+  ticket.entry = entry;
+  ticket.key = key;
+  ticket.device = device;
+  ticket.submitted_at = monotonic_ns();
+  return KernelTimes::is_tiny(*entry);
+}
+
+void batch_ended(const LaunchTicket& ticket, std::uint64_t began_at, std::uint64_t ended_at) {
+  if (ticket.entry->key.load(kRelaxed) != ticket.key || ended_at <= began_at) return;
+  KernelTimes::learn_batch(*ticket.entry, ended_at - began_at, ticket.covered);
 }
 
 void set_poll(void (*poll)()) {

@@ -79,8 +79,10 @@ struct LaunchTicket {
 };
 
 struct LaunchThread {
-  std::int64_t credit_ns[kDevicesMax];  // Charged already, not yet used by this thread.
-  std::uint32_t launches[kDevicesMax];  // Not yet counted in the ledger.
+  std::int64_t credit_ns[kDevicesMax];      // Charged already, not yet used by this thread.
+  std::uint32_t launches[kDevicesMax];      // Not yet counted in the ledger.
+  std::uint32_t chunks_taken[kDevicesMax];  // In a row, while nobody else was waiting.
+  std::uint64_t measured_key;               // Of the last launch that was not inline, if it was measured.
 };
 // Known to be ready without a look (constinit) and to lie in this library (hidden): both are on the way of
 // every launch.
@@ -110,6 +112,11 @@ void work_completed(const LaunchTicket& ticket, std::uint64_t device_ns, std::ui
 // done.
 void work_ended(const LaunchTicket& ticket, std::uint64_t began_at, std::uint64_t ended_at);
 void measure_lost(const LaunchTicket& ticket);
+// Too short to be timed one by one, kernels are timed in a row. True where this thread launched nothing but
+// this kernel since one of them was measured, and nothing made it wait: if the end of the last one is known,
+// batch_ended(ticket, end of the measured one, end of the last one).
+[[nodiscard]] bool batch_before(std::uint32_t device, std::uint64_t key, LaunchTicket& ticket);
+void batch_ended(const LaunchTicket& ticket, std::uint64_t began_at, std::uint64_t ended_at);
 void set_poll(void (*poll)());
 
 // --- copies ---

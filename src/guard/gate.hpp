@@ -14,7 +14,7 @@ namespace tranche::guard {
 
 inline constexpr std::uint64_t kBrokerSilentNs = 2'000'000'000;  // Then the share becomes a ceiling.
 inline constexpr std::uint64_t kOrphanDebtNs = 250'000'000;      // Owed at most from before that.
-inline constexpr std::uint64_t kCeilingBurstNs = 20'000'000;     // Ceiling time that can be saved up.
+inline constexpr std::uint64_t kCeilingBurstNs = 40'000'000;     // Ceiling time that can be saved up.
 
 enum class Passage {
   kPassed,  // Charged; go.
@@ -43,6 +43,10 @@ class LaneGate {
   Verdict try_pass(std::uint64_t amount_ns, std::uint64_t now);
   // Whether launches are held to anything here: a cap, a grant, or a broker that is silent.
   [[nodiscard]] bool limited(std::uint64_t now) const;
+  [[nodiscard]] bool arbitrated() const {
+    return static_cast<Gate>(rules_->gate.load(std::memory_order_relaxed)) == Gate::kArbitrated;
+  }
+  [[nodiscard]] std::uint32_t share() const { return rules_->share.load(std::memory_order_relaxed); }
   // Tells the broker (through memory; the caller rings the bell) that a thread waits for `amount_ns`.
   void announce_wait(std::uint64_t amount_ns);
   void sleep(std::uint32_t seen, std::uint64_t for_ns) const;

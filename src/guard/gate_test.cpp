@@ -204,6 +204,19 @@ TEST_CASE("kernel times: launches too short to be timed are no longer than their
         1'100);  // Ends that go back say nothing.
 }
 
+TEST_CASE("kernel times: launches in a row tell how short each is, until the next measure") {
+  KernelTimes times;
+  KernelTime& entry = times.resident(8);
+  times.learn(entry, 8, kUnknownKernelNs, 1, exactly(1'200));  // With the time it takes to ask for an event.
+  CHECK(KernelTimes::is_tiny(entry));
+  KernelTimes::learn_batch(entry, 100 * 240, 100);
+  CHECK(entry.predicted_ns.load() == 240);
+  CHECK(KernelTimes::at_most_each(entry, 1'000'000, 1, 1'200) == 240);
+  CHECK(KernelTimes::at_most_each(entry, 9'000'000, 2, 1'200) == 1'200);  // What was in a row is past.
+  KernelTimes::learn_batch(entry, 100 * 50'000, 100);                     // A neighbour's work was between.
+  CHECK(entry.predicted_ns.load() == 240);
+}
+
 TEST_CASE("kernel times: a flood of launches nobody has measured yet does not become a flood of events") {
   auto times = std::make_unique<KernelTimes>();
   KernelTime& entry = times->resident(9);

@@ -7,8 +7,7 @@ namespace tranche::guard {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
-constexpr std::uint64_t kOthersAboutNs = 20'000'000;  // Whoever worked a moment ago may work again unseen.
-constexpr std::uint64_t kTinyNs = 4'000;
+constexpr std::uint64_t kOthersAboutNs = 20'000'000;    // Whoever worked a moment ago may work again unseen.
 constexpr std::uint64_t kForgivingFirstNs = 2'000'000;  // Doubtful excess that goes uncharged at first,
 constexpr std::uint64_t kForgivingMaxNs = 10'000'000;   // at most,
 constexpr std::uint64_t kForgivingPart = 64;            // and one part in so many of what was charged.
@@ -36,7 +35,7 @@ bool forgiven(KernelTime& entry, std::uint64_t measured, std::uint64_t predicted
       measured - predicted + std::min(measured - predicted, predicted) * (covered - 1);
   const std::uint64_t left = entry.forgiving_ns.load(kRelaxed);
   if (excess > left) return false;
-  entry.forgiving_ns.store(left - excess, kRelaxed);
+  entry.forgiving_ns.store(static_cast<std::uint32_t>(left - excess), kRelaxed);
   return true;
 }
 
@@ -74,6 +73,7 @@ KernelTime& KernelTimes::resident(std::uint64_t key) {
   entry.doubted.store(0, kRelaxed);
   entry.forgiving_ns.store(kForgivingFirstNs, kRelaxed);
   entry.last_end_at.store(0, kRelaxed);
+  entry.batch_ns.store(0, kRelaxed);
   entry.key.store(key, std::memory_order_release);
   return entry;
 }
@@ -99,8 +99,19 @@ std::uint64_t KernelTimes::at_most_each(KernelTime& entry,
                                         std::uint32_t covered,
                                         std::uint64_t device_ns) {
   const std::uint64_t before = entry.last_end_at.exchange(ended_at, kRelaxed);
-  if (device_ns > kTinyNs || covered == 0 || before == 0 || ended_at <= before) return device_ns;
+  if (device_ns > kTinyNs) return device_ns;
+  const std::uint64_t in_a_row = entry.batch_ns.exchange(0, kRelaxed);
+  if (in_a_row != 0) device_ns = std::min(device_ns, in_a_row);
+  if (covered == 0 || before == 0 || ended_at <= before) return device_ns;
   return std::min(device_ns, (ended_at - before) / covered);
+}
+
+void KernelTimes::learn_batch(KernelTime& entry, std::uint64_t batch_ns, std::uint32_t count) {
+  const std::uint64_t each = std::max(batch_ns / std::max(count, 1U), kKernelNsMin);
+  if (each > kTinyNs) return;
+  entry.batch_ns.store(static_cast<std::uint32_t>(each), kRelaxed);
+  const std::uint64_t predicted = entry.predicted_ns.load(kRelaxed);
+  if (predicted <= kTinyNs && each < predicted) entry.predicted_ns.store(each, kRelaxed);
 }
 
 Correction KernelTimes::learn(KernelTime& entry,
@@ -123,9 +134,9 @@ Correction KernelTimes::learn(KernelTime& entry,
   correction.confirmed_ns += static_cast<std::uint64_t>(
       std::max<std::int64_t>(0, others + static_cast<std::int64_t>(predicted_ns) * (covered - 1)));
   if (!resident_still) return correction;  // Evicted meanwhile: nothing to learn for.
-  entry.forgiving_ns.store(
-      std::min(entry.forgiving_ns.load(kRelaxed) + correction.confirmed_ns / kForgivingPart, kForgivingMaxNs),
-      kRelaxed);
+  const std::uint64_t forgiving =
+      entry.forgiving_ns.load(kRelaxed) + correction.confirmed_ns / kForgivingPart;
+  entry.forgiving_ns.store(static_cast<std::uint32_t>(std::min(forgiving, kForgivingMaxNs)), kRelaxed);
 
   const std::uint32_t count = entry.measured.load(kRelaxed);
   const std::uint64_t before = entry.predicted_ns.load(kRelaxed);

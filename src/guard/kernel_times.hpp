@@ -11,11 +11,12 @@ namespace tranche::guard {
 
 inline constexpr std::uint64_t kUnknownKernelNs = 1'000'000;  // Until anything was measured in this process.
 inline constexpr std::uint64_t kKernelNsMin = 20;             // A launch is never free.
+inline constexpr std::uint64_t kTinyNs = 4'000;               // Too short to be timed by itself.
 inline constexpr std::uint64_t kMeasureEveryNs = 2'000'000;  // Device time between measures, once they agree.
 inline constexpr std::uint32_t kMeasureEveryLaunches = 4096;
 inline constexpr std::uint32_t kPendingMeasuresMax = 4;  // Of one kernel that is not known yet.
 
-struct KernelTime {
+struct alignas(64) KernelTime {
   std::atomic<std::uint64_t> key;
   std::atomic<std::uint64_t> predicted_ns;
   std::atomic<std::uint64_t> last_ns;       // The measure before.
@@ -25,8 +26,10 @@ struct KernelTime {
   std::atomic<std::uint32_t> measured;      // Measures that came back, capped.
   std::atomic<std::uint32_t> doubted;       // Measures in a row that were far too short and not trusted.
   std::atomic<std::uint64_t> last_end_at;   // CLOCK_MONOTONIC ns of the measured end before.
-  std::atomic<std::uint64_t> forgiving_ns;  // Doubtful excess that may still go uncharged.
+  std::atomic<std::uint32_t> forgiving_ns;  // Doubtful excess that may still go uncharged.
+  std::atomic<std::uint32_t> batch_ns;      // Each of the last launches in a row, at most; zero: not known.
 };
+static_assert(sizeof(KernelTime) == 64);  // One line of memory for a launch.
 
 // A measure taken while other tenants work rests on a model of when theirs ended: some of it may have run
 // inside what was measured.
@@ -69,9 +72,14 @@ class KernelTimes {
   // Nobody knows yet how long this kernel takes and one is under way: letting more in would be letting in
   // anything at all. For lanes whose time is shared or limited.
   static bool unknown(const KernelTime& entry) { return entry.measured.load(std::memory_order_relaxed) == 0; }
+  // The first measure may have been torn by the host: a few more follow soon.
+  static bool is_young(const KernelTime& entry) { return entry.measured.load(std::memory_order_relaxed) < 4; }
   static bool wait_for_first(const KernelTime& entry) {
     return entry.measured.load(std::memory_order_relaxed) == 0 &&
            entry.pending.load(std::memory_order_relaxed) > 0;
+  }
+  static bool is_tiny(const KernelTime& entry) {
+    return entry.predicted_ns.load(std::memory_order_relaxed) <= kTinyNs;
   }
   // Whether the launch that is about to happen should be measured; resets the counter when it should.
   bool measure_now(KernelTime& entry, std::uint32_t& launches_covered);
@@ -81,6 +89,8 @@ class KernelTimes {
                                     std::uint64_t ended_at,
                                     std::uint32_t covered,
                                     std::uint64_t device_ns);
+  // `count` launches in a row, with nothing between them that waited, took so long on the device.
+  static void learn_batch(KernelTime& entry, std::uint64_t batch_ns, std::uint32_t count);
   // A measure came back: `covered` launches were charged `predicted_ns` each, this one took what `reading`
   // says.
   Correction learn(KernelTime& entry,

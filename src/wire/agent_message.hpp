@@ -14,6 +14,7 @@
 #include "base/ids.hpp"
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "wire/checkpoint_message.hpp"
 #include "wire/device_order.hpp"
 #include "wire/gpu_catalog.hpp"
 #include "wire/isolation.hpp"
@@ -288,36 +289,6 @@ struct SliceGrant {
   bool operator==(const SliceGrant&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(SliceGrant, (), (device, uuid, isolation, vram, milli, profile, start))
-
-struct CheckpointSource {
-  LeaseId lease{};       // Under which it was saved.
-  bool is_here = false;  // On the node that the grant is for.
-  std::string node{};    // For people.
-  bool operator==(const CheckpointSource&) const = default;
-};
-BOOST_DESCRIBE_STRUCT(CheckpointSource, (), (lease, is_here, node))
-
-struct CheckpointWish {  // Another node goes on with the job: send what was saved here to the server.
-  JobId job{};
-  LeaseId lease{};
-  bool operator==(const CheckpointWish&) const = default;
-};
-BOOST_DESCRIBE_STRUCT(CheckpointWish, (), (job, lease))
-
-// Only the server knows whether a job goes on, here or elsewhere: the node asks about the jobs whose
-// checkpoints it keeps while no lease of theirs is here, and lets go of what the answer names.
-struct SavedJobs {
-  std::vector<JobId> jobs{};
-  bool operator==(const SavedJobs&) const = default;
-};
-BOOST_DESCRIBE_STRUCT(SavedJobs, (), (jobs))
-inline constexpr std::size_t kSavedJobsAsked = 4096;  // At once, at most.
-
-struct SavedInVain {
-  std::vector<JobId> jobs{};
-  bool operator==(const SavedInVain&) const = default;
-};
-BOOST_DESCRIBE_STRUCT(SavedInVain, (), (jobs))
 
 struct LeaseGrant {
   LeaseId lease{};

@@ -166,7 +166,7 @@ struct CUgraphNode_st {
 };
 
 struct CUgraph_st {
-  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;  // In the order added, which is a legal order to run.
+  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;  // As added; in a copy, in an order that can run.
 };
 
 struct CUgraphExec_st {
@@ -264,6 +264,8 @@ CUresult refuse_unsafe_call();            // For calls that may synchronise impl
 CUresult refuse_sync(CUstream stream);    // For waits and queries of one stream.
 CUresult capture_state(CUstream stream);  // Invalidated captures refuse everything.
 CUgraphNode new_node(CUgraph graph, CUgraphNodeType type, const CUgraphNode* after, std::size_t count);
+
+std::uint64_t image_memory(const char* image);  // Zero: its format says nothing.
 
 // Work from descriptions.
 Work kernel_work(CUfunction function, const std::vector<std::uint64_t>& arguments);

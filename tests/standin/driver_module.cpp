@@ -39,6 +39,8 @@ CUresult load(CUmodule* out, const char* image, std::size_t size_known) {
       if (word == "kernel" && text >> name >> length) module->listed[name] = parse_quantity(length);
       if (word == "size" && text >> length) bytes = parse_quantity(length);
     }
+  } else if (const std::uint64_t told = image_memory(image); told != 0) {
+    bytes = told;
   } else if (size_known != 0) {
     bytes = size_known;
   }

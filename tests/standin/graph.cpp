@@ -3,6 +3,7 @@
 #include "graph.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace standin {
 
@@ -15,8 +16,38 @@ CUgraphNode new_node(CUgraph graph, CUgraphNodeType type, const CUgraphNode* aft
   return graph->nodes.back().get();
 }
 
+namespace {
+
+// An order in which they can run: an edge may lead to a node that was there before the one it comes from.
+std::vector<CUgraphNode> legal_order(const CUgraph_st& graph) {
+  std::vector<CUgraphNode> order;
+  std::set<CUgraphNode> placed;
+  for (bool found = true; found;) {
+    found = false;
+    for (const auto& node : graph.nodes) {
+      const bool free = std::all_of(node->after.begin(), node->after.end(), [&](CUgraphNode before) {
+        return placed.contains(before);
+      });
+      if (!free || !placed.insert(node.get()).second) continue;
+      order.push_back(node.get());
+      found = true;
+    }
+  }
+  return order;
+}
+
+// Handles of a graph that is gone name nothing any more, in executables neither.
+void forget_nodes(const CUgraph_st& graph) {
+  for (const auto& node : graph.nodes) {
+    for (const CUgraphExec exec : driver().execs) exec->own_node.erase(node.get());
+    if (node->child != nullptr) forget_nodes(*node->child);
+  }
+}
+
+}  // namespace
+
 void copy_graph(const CUgraph_st& from, CUgraph_st& to, std::map<CUgraphNode, CUgraphNode>& own_node) {
-  for (const auto& node : from.nodes) {
+  for (const CUgraphNode node : legal_order(from)) {
     auto copy = std::make_unique<CUgraphNode_st>(*node);
     copy->graph = &to;
     if (copy->child != nullptr) {
@@ -25,7 +56,7 @@ void copy_graph(const CUgraph_st& from, CUgraph_st& to, std::map<CUgraphNode, CU
       copy->child = child;
     }
     for (CUgraphNode& before : copy->after) before = own_node.at(before);
-    own_node[node.get()] = copy.get();
+    own_node[node] = copy.get();
     to.nodes.push_back(std::move(copy));
   }
 }
@@ -68,6 +99,8 @@ STANDIN_API cuGraphCreate(CUgraph* out, unsigned int) {
 STANDIN_API cuGraphDestroy(CUgraph graph) {
   STANDIN_ENTRY(cuGraphDestroy);
   if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const Guard guard(driver().mutex);
+  forget_nodes(*graph);
   delete graph;
   return CUDA_SUCCESS;
 }
@@ -228,7 +261,22 @@ STANDIN_API cuGraphAddNode_v2(CUgraphNode* out,
 
 STANDIN_API cuGraphAddDependencies(CUgraph, Nodes from, Nodes to, size_t count) {
   STANDIN_ENTRY(cuGraphAddDependencies);
-  for (std::size_t i = 0; i < count; ++i) to[i]->after.push_back(from[i]);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (std::find(to[i]->after.begin(), to[i]->after.end(), from[i]) != to[i]->after.end())
+      return CUDA_ERROR_INVALID_VALUE;  // As the real driver: an edge is added once.
+    to[i]->after.push_back(from[i]);
+  }
+  return CUDA_SUCCESS;
+}
+
+STANDIN_API cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode* out, size_t* count) {
+  STANDIN_ENTRY(cuGraphNodeGetDependentNodes);
+  std::vector<CUgraphNode> waiting;
+  for (const auto& each : node->graph->nodes)
+    if (std::find(each->after.begin(), each->after.end(), node) != each->after.end())
+      waiting.push_back(each.get());
+  if (out != nullptr) std::copy_n(waiting.begin(), std::min(*count, waiting.size()), out);
+  *count = waiting.size();
   return CUDA_SUCCESS;
 }
 

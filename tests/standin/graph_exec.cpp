@@ -90,7 +90,7 @@ Work node_work(CUgraphNode node) {
   }
 }
 
-// Runs the nodes in the order they were added; each waits for those before it in the graph only.
+// Runs the nodes of a copy in their order; each waits for those before it in the graph only.
 CUresult run_graph(
     CUgraphExec exec, CUgraph graph, CUcontext context, std::uint64_t front, std::uint64_t& end) {
   std::map<CUgraphNode, std::uint64_t> ends;
@@ -138,6 +138,12 @@ CUresult instantiate(CUgraphExec* out, CUgraph graph, cuuint64_t flags) {
   driver().execs.insert(exec.get());
   *out = exec.release();
   return CUDA_SUCCESS;
+}
+
+// Null where the caller's graph, and with it the handle, is gone.
+CUgraphNode own_of(CUgraphExec exec, CUgraphNode node) {
+  const auto found = exec->own_node.find(node);
+  return found == exec->own_node.end() ? nullptr : found->second;
 }
 
 }  // namespace
@@ -216,17 +222,18 @@ STANDIN_API cuGraphLaunch(CUgraphExec exec, CUstream handle) {
 STANDIN_API cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) {
   STANDIN_ENTRY(cuGraphExecUpdate_v2);
   const Guard guard(driver().mutex);
-  bool same = graph->nodes.size() == exec->graph->nodes.size();
-  for (std::size_t i = 0; same && i < graph->nodes.size(); ++i)
-    same = graph->nodes[i]->type == exec->graph->nodes[i]->type;
+  auto fresh = std::make_unique<CUgraph_st>();
+  std::map<CUgraphNode, CUgraphNode> own_node;
+  copy_graph(*graph, *fresh, own_node);
+  bool same = fresh->nodes.size() == exec->graph->nodes.size();
+  for (std::size_t i = 0; same && i < fresh->nodes.size(); ++i)
+    same = fresh->nodes[i]->type == exec->graph->nodes[i]->type;
   info->result = same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
   info->errorNode = info->errorFromNode = nullptr;
   if (!same) return CUDA_ERROR_UNKNOWN;
-  auto* fresh = new CUgraph_st;
-  exec->own_node.clear();
-  copy_graph(*graph, *fresh, exec->own_node);
+  exec->own_node = std::move(own_node);
   delete exec->graph;
-  exec->graph = fresh;
+  exec->graph = fresh.release();
   return CUDA_SUCCESS;
 }
 
@@ -243,15 +250,14 @@ STANDIN_API cuGraphExecUpdate(CUgraphExec exec,
 }
 
 // Replaces what one node of an instantiated graph does; the caller names the node of the original graph.
-#define STANDIN_EXEC_SET(name, type, action)                            \
-  STANDIN_API name(CUgraphExec exec, CUgraphNode node, type value) {    \
-    STANDIN_ENTRY(name);                                                \
-    const Guard guard(driver().mutex);                                  \
-    const auto found = exec->own_node.find(node);                       \
-    if (found == exec->own_node.end()) return CUDA_ERROR_INVALID_VALUE; \
-    const CUgraphNode own = found->second;                              \
-    action;                                                             \
-    return CUDA_SUCCESS;                                                \
+#define STANDIN_EXEC_SET(name, type, action)                         \
+  STANDIN_API name(CUgraphExec exec, CUgraphNode node, type value) { \
+    STANDIN_ENTRY(name);                                             \
+    const Guard guard(driver().mutex);                               \
+    const CUgraphNode own = own_of(exec, node);                      \
+    if (own == nullptr) return CUDA_ERROR_INVALID_VALUE;             \
+    action;                                                          \
+    return CUDA_SUCCESS;                                             \
   }
 STANDIN_EXEC_SET(cuGraphExecKernelNodeSetParams_v2, const CUDA_KERNEL_NODE_PARAMS*, set_kernel(own, *value))
 STANDIN_EXEC_SET(cuGraphExecKernelNodeSetParams,
@@ -260,15 +266,27 @@ STANDIN_EXEC_SET(cuGraphExecKernelNodeSetParams,
 STANDIN_EXEC_SET(cuGraphExecHostNodeSetParams, const CUDA_HOST_NODE_PARAMS*, own->host = *value)
 STANDIN_EXEC_SET(cuGraphExecEventRecordNodeSetEvent, CUevent, own->event = value)
 STANDIN_EXEC_SET(cuGraphExecEventWaitNodeSetEvent, CUevent, own->event = value)
-STANDIN_EXEC_SET(cuGraphNodeSetEnabled, unsigned int, own->enabled = value != 0)
+
+// As the real driver: no other nodes can be switched.
+STANDIN_API cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int enabled) {
+  STANDIN_ENTRY(cuGraphNodeSetEnabled);
+  const Guard guard(driver().mutex);
+  const CUgraphNode own = own_of(exec, node);
+  const bool possible =
+      own != nullptr && (own->type == CU_GRAPH_NODE_TYPE_KERNEL || own->type == CU_GRAPH_NODE_TYPE_MEMSET ||
+                         own->type == CU_GRAPH_NODE_TYPE_MEMCPY);
+  if (possible) own->enabled = enabled != 0;
+  return possible ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
 
 STANDIN_API cuGraphExecMemcpyNodeSetParams(CUgraphExec exec,
                                            CUgraphNode node,
                                            const CUDA_MEMCPY3D* copy,
                                            CUcontext) {
   STANDIN_ENTRY(cuGraphExecMemcpyNodeSetParams);
-  exec->own_node.at(node)->copy = *copy;
-  return CUDA_SUCCESS;
+  const CUgraphNode own = own_of(exec, node);
+  if (own != nullptr) own->copy = *copy;
+  return own == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 STANDIN_API cuGraphExecMemsetNodeSetParams(CUgraphExec exec,
@@ -276,24 +294,28 @@ STANDIN_API cuGraphExecMemsetNodeSetParams(CUgraphExec exec,
                                            const CUDA_MEMSET_NODE_PARAMS* fill,
                                            CUcontext) {
   STANDIN_ENTRY(cuGraphExecMemsetNodeSetParams);
-  exec->own_node.at(node)->fill = *fill;
-  return CUDA_SUCCESS;
+  const CUgraphNode own = own_of(exec, node);
+  if (own != nullptr) own->fill = *fill;
+  return own == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 STANDIN_API cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child) {
   STANDIN_ENTRY(cuGraphExecChildGraphNodeSetParams);
   const Guard guard(driver().mutex);
+  const CUgraphNode own = own_of(exec, node);
+  if (own == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::map<CUgraphNode, CUgraphNode> ignored;
   auto* fresh = new CUgraph_st;
   copy_graph(*child, *fresh, ignored);
-  exec->own_node.at(node)->child = fresh;
+  own->child = fresh;
   return CUDA_SUCCESS;
 }
 
 STANDIN_API cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int* enabled) {
   STANDIN_ENTRY(cuGraphNodeGetEnabled);
-  *enabled = exec->own_node.at(node)->enabled ? 1 : 0;
-  return CUDA_SUCCESS;
+  const CUgraphNode own = own_of(exec, node);
+  if (own != nullptr) *enabled = own->enabled ? 1 : 0;
+  return own == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 STANDIN_API cuDeviceGraphMemTrim(CUdevice device) {

@@ -157,6 +157,7 @@ CUresult cuGraphMemcpyNodeGetParams(CUgraphNode, CUDA_MEMCPY3D*);
 CUresult cuGraphMemcpyNodeSetParams(CUgraphNode, const CUDA_MEMCPY3D*);
 CUresult cuGraphMemsetNodeGetParams(CUgraphNode, CUDA_MEMSET_NODE_PARAMS*);
 CUresult cuGraphMemsetNodeSetParams(CUgraphNode, const CUDA_MEMSET_NODE_PARAMS*);
+CUresult cuGraphNodeGetDependentNodes(CUgraphNode, CUgraphNode*, size_t*);
 CUresult cuGraphNodeGetEnabled(CUgraphExec, CUgraphNode, unsigned int*);
 CUresult cuGraphNodeGetType(CUgraphNode, CUgraphNodeType*);
 CUresult cuGraphNodeSetEnabled(CUgraphExec, CUgraphNode, unsigned int);

@@ -91,7 +91,9 @@ bool zero_levels(void* array, unsigned levels) {
 }  // namespace
 
 void clean_new_array(std::uint32_t device, void* array, unsigned levels) {
-  if (must_zero_on_alloc(device)) zero_levels(array, levels);
+  if (!must_zero_on_alloc(device)) return;
+  zero_levels(array, levels);
+  if (auto* finish = DRIVER(cuStreamSynchronize, Result(Stream))) finish(kLegacyStream);
 }
 
 void clean_old_array(std::uint32_t device, void* array, unsigned levels, std::uint64_t bytes) {

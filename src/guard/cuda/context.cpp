@@ -2,7 +2,9 @@
 // Contexts, and what they hold beside memory that was asked for.
 #include <type_traits>
 
+#include "guard/context_size.hpp"
 #include "guard/cuda/own_memory.hpp"
+#include "guard/session.hpp"
 
 namespace tranche::guard::cuda {
 namespace {
@@ -37,16 +39,16 @@ void announce_dirt(std::uint32_t device) {
   if (!may_go_back_dirty(device, bytes)) report_dirty(device, bytes);
 }
 
-// What a context takes is known once one was made: from then on it is reserved first.
 template <class Ask, class Undo>
 Result make_context(const char* api, std::uint32_t device, Ask ask, Undo undo) {
   if (device >= kDevicesMax) return ask();
-  Word64& typical = ledger_region()->devices[device].context_bytes;
-  const std::uint64_t known = typical.load();
-  return with_own_memory(api, device, {known, known == 0}, ask, undo, [&](std::uint64_t took) {
-    std::uint64_t before = typical.load();
-    while (took > before && !typical.compare_exchange_weak(before, took)) {}
-  });
+  ContextSize size(*ledger_region(), device, session.slot.load());
+  const auto bound_now = [&] {
+    const std::uint64_t bytes = size.learn_or_claim();
+    return OwnBound{bytes, bytes == 0};
+  };
+  return with_own_memory(
+      api, device, bound_now, ask, undo, [&](std::uint64_t took, bool) { size.tell(took); });
 }
 
 std::size_t attribute_of(Device device, int attribute) {
@@ -164,8 +166,8 @@ GUARD_EXPORT Result cuCtxSetLimit(int limit, std::size_t value) {
   return with_own_memory(
       "cuCtxSetLimit",
       device,
-      {growth_of(limit, now, value, device), false},
+      [&] { return OwnBound{growth_of(limit, now, value, device), false}; },
       [&] { return REAL(cuCtxSetLimit)(limit, value); },
       [&] { REAL(cuCtxSetLimit)(limit, now); },
-      [](std::uint64_t) {});
+      [](std::uint64_t, bool) {});
 }

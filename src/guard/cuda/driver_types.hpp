@@ -149,6 +149,13 @@ struct AllocNode {
   Pointer pointer;
 };
 static_assert(offsetof(AllocNode, bytes) == 104 && sizeof(AllocNode) == 120);
+struct FillNode {
+  Pointer pointer;
+  std::size_t pitch;
+  unsigned value, element_bytes;
+  std::size_t width, height;
+};
+static_assert(sizeof(FillNode) == 40);
 struct ExternalMemory {
   int type;
   std::uint64_t handle[2];

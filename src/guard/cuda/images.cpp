@@ -5,26 +5,24 @@
 #include <bit>
 #include <cstring>
 #include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include "guard/image_sizes.hpp"
 
 namespace tranche::guard::cuda {
 namespace {
 
 constexpr std::uint32_t kWrapperMagic = 0x466243b1;  // __fatBinC_Wrapper_t
-constexpr std::uint32_t kFatMagic = 0xba55ed50;
-constexpr std::uint64_t kWholeBytes = 1ULL << 20;  // Larger images are hashed in samples.
+constexpr std::uint64_t kWholeBytes = 1ULL << 20;    // Larger images are hashed in samples.
 constexpr std::uint64_t kSampleBytes = 4096;
 constexpr std::uint64_t kSampleEvery = 64 * kSampleBytes;
-constexpr std::uint64_t kCodeGranularity = 2ULL << 20;
 
 struct Wrapper {
   std::uint32_t magic, version;
   const void* data;
-};
-struct FatHeader {
-  std::uint32_t magic;
-  std::uint16_t version, header_bytes;
-  std::uint64_t bytes;
 };
 
 template <class T>
@@ -48,24 +46,16 @@ std::uint64_t key_of_bytes(const void* code, std::uint64_t bytes) {
   return mix(hash, at + bytes - kSampleBytes, kSampleBytes) | 1;
 }
 
-// Everything that ELF says will be in memory, variables without contents included.
-std::uint64_t memory_of(const unsigned char* code, const Elf64_Ehdr& header) {
-  std::uint64_t bytes = 0;
-  for (unsigned i = 0; i < header.e_shnum; ++i) {
-    const auto section = read_as<Elf64_Shdr>(code + header.e_shoff + std::uint64_t{i} * header.e_shentsize);
-    if ((section.sh_flags & SHF_ALLOC) != 0) bytes += section.sh_size + section.sh_addralign;
-  }
-  return (bytes + kCodeGranularity - 1) / kCodeGranularity * kCodeGranularity;
+bool is_elf(const void* code) {
+  return std::memcmp(code, ELFMAG, SELFMAG) == 0;
 }
 
-Image elf_image(const void* code) {
-  const auto header = read_as<Elf64_Ehdr>(code);
-  const std::uint64_t end = header.e_shoff + std::uint64_t{header.e_shnum} * header.e_shentsize;
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize < sizeof(Elf64_Shdr))
-    return {0, ImageForm::kBinary, 0};
-  return {key_of_bytes(code, end),
-          ImageForm::kBinary,
-          memory_of(static_cast<const unsigned char*>(code), header)};
+// What a file says; `length` is its own.
+StatedSize size_in_file(const void* code, std::uint64_t length) {
+  if (length < sizeof(Elf64_Ehdr)) return {};
+  if (is_elf(code)) return size_in_elf(code, length);
+  if (fat_binary_length(code) != 0) return size_in_fat_binary(code, length);
+  return size_in_text(static_cast<const char*>(code), length);
 }
 
 std::uint64_t place_of(std::uint64_t key) {
@@ -76,17 +66,22 @@ std::uint64_t place_of(std::uint64_t key) {
 
 Image image_of(const void* code) {
   if (code == nullptr) return {};
-  if (std::strncmp(static_cast<const char*>(code), ELFMAG, SELFMAG) == 0) return elf_image(code);
   const auto* text = static_cast<const char*>(code);
-  const std::size_t length = ::strnlen(text, sizeof(Wrapper));
   // Text that is shorter than a header is no header, and may end where its memory does.
+  const std::size_t length = ::strnlen(text, sizeof(Wrapper));
+  if (length >= SELFMAG && is_elf(code)) {
+    const std::uint64_t bytes = elf_length(code);
+    if (bytes == 0) return {0, ImageForm::kBinary, {}};
+    return {key_of_bytes(code, bytes), ImageForm::kBinary, size_in_elf(code, bytes)};
+  }
   if (length >= sizeof(std::uint32_t) && read_as<std::uint32_t>(code) == kWrapperMagic)
     return image_of(read_as<Wrapper>(code).data);
-  if (length >= sizeof(std::uint32_t) && read_as<std::uint32_t>(code) == kFatMagic) {
-    const auto header = read_as<FatHeader>(code);
-    return {key_of_bytes(code, header.header_bytes + header.bytes), ImageForm::kBinary, 0};
+  if (length >= sizeof(std::uint32_t) && fat_binary_length(code) != 0) {
+    const std::uint64_t bytes = fat_binary_length(code);
+    return {key_of_bytes(code, bytes), ImageForm::kBinary, size_in_fat_binary(code, bytes)};
   }
-  return {key_of_bytes(code, std::strlen(text)), ImageForm::kText, 0};
+  const std::uint64_t bytes = std::strlen(text);
+  return {key_of_bytes(code, bytes), ImageForm::kText, size_in_text(text, bytes)};
 }
 
 Image image_in_file(const char* path) {
@@ -97,21 +92,32 @@ Image image_in_file(const char* path) {
                                  static_cast<std::uint64_t>(info.st_size),
                                  static_cast<std::uint64_t>(info.st_mtim.tv_sec),
                                  static_cast<std::uint64_t>(info.st_mtim.tv_nsec)};
-  return {key_of_bytes(facts, sizeof facts), ImageForm::kBinary, 0};
+  Image image{key_of_bytes(facts, sizeof facts), ImageForm::kBinary, {}};
+  const auto length = static_cast<std::uint64_t>(std::max<off_t>(info.st_size, 0));
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+  void* code =
+      file < 0 || length == 0 ? MAP_FAILED : ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file, 0);
+  if (code != MAP_FAILED) {
+    image.stated = size_in_file(code, length);
+    ::munmap(code, length);
+  }
+  if (file >= 0) ::close(file);
+  return image;
 }
 
 ImageBound bound_of(const DeviceLedger& ledger, const Image& image) {
   const Pair known = ledger.known_images[place_of(image.key)].load();
   if (image.key != 0 && known.low == image.key) return {known.high, true};
-  if (image.own_bound != 0) return {image.own_bound, false};
+  if (image.stated.whole) return {image.stated.bytes, false};
   const std::uint64_t most = ledger.image_bytes[static_cast<std::uint32_t>(image.form)].load();
-  return {most == 0 ? 0 : std::bit_ceil(std::min<std::uint64_t>(most, 1ULL << 43)), false};
+  const std::uint64_t like_others = most == 0 ? 0 : std::bit_ceil(std::min<std::uint64_t>(most, 1ULL << 43));
+  return {std::max(like_others, image.stated.bytes), false};
 }
 
-void learn_image(DeviceLedger& ledger, const Image& image, std::uint64_t bytes) {
+void learn_image(DeviceLedger& ledger, const Image& image, std::uint64_t bytes, bool typical) {
   Word64& most = ledger.image_bytes[static_cast<std::uint32_t>(image.form)];
   std::uint64_t before = most.load();
-  while (image.own_bound == 0 && bytes > before && !most.compare_exchange_weak(before, bytes)) {}
+  while (typical && !image.stated.whole && bytes > before && !most.compare_exchange_weak(before, bytes)) {}
   if (image.key == 0) return;
   AtomicPair& place = ledger.known_images[place_of(image.key)];
   place.replace(place.load(), {image.key, bytes});  // Lost to another image: it is learned again.

@@ -4,6 +4,7 @@
 // what it took is remembered for the whole tenant, and reserved before the same image is loaded again.
 #include <cstdint>
 
+#include "guard/image_sizes.hpp"
 #include "guard/region.hpp"
 
 namespace tranche::guard::cuda {
@@ -11,7 +12,7 @@ namespace tranche::guard::cuda {
 struct Image {
   std::uint64_t key = 0;  // Zero: nothing is known that could tell it from others.
   ImageForm form = ImageForm::kText;
-  std::uint64_t own_bound = 0;  // What the image itself says; zero: it does not.
+  StatedSize stated;  // What the image itself says.
 };
 
 // `code` as cuModuleLoadData takes it: ELF, a fat binary or its wrapper, or text.
@@ -22,9 +23,10 @@ struct ImageBound {
   std::uint64_t bytes = 0;
   bool exact = false;  // This very image was loaded before.
 };
-// Never less than what an image seen before took; for an unknown one the bound of its own, or else the
-// largest of its form so far, rounded up to a power of two.
+// Never less than what an image seen before took; for an unknown one what it says of itself, and where that
+// is not all, at least the largest of its form so far, rounded up to a power of two.
 ImageBound bound_of(const DeviceLedger& ledger, const Image& image);
-void learn_image(DeviceLedger& ledger, const Image& image, std::uint64_t bytes);
+// `typical`: others of its form may be expected to be as large.
+void learn_image(DeviceLedger& ledger, const Image& image, std::uint64_t bytes, bool typical);
 
 }  // namespace tranche::guard::cuda

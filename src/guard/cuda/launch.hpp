@@ -16,13 +16,14 @@ __attribute__((noinline)) Result launch_slowly(std::uint64_t key, Stream stream,
   if (is_capturing(stream, kind == StreamKind::kPerThread))
     return ask();  // Only recorded: charged when it runs.
   poll_measures();
+  const Stream where = explicit_stream(stream, kind);
+  end_batch(current_device(), key, where);
   LaunchTicket ticket = before_launch(current_device(), key);
   if (ticket.ended) return kLaunchTimeout;
   if (captures_active.load(std::memory_order_relaxed) != 0 && ticket.measure) {
     measure_lost(ticket);
     ticket.measure = false;
   }
-  const Stream where = explicit_stream(stream, kind);
   const Measure measure = begin_measure(ticket, where);
   const Result outcome = ask();
   end_measure(measure, ticket, where, outcome);

@@ -23,6 +23,7 @@ struct Pending {
   Event after = nullptr;
   bool has_before = false;
   bool recorded = false;
+  bool batch = false;
 };
 
 // An event on a stream of our own that never has work: it is done at once, so it ties the device's clock to
@@ -45,9 +46,13 @@ struct State {
   Reference references[kContexts];
   std::uint64_t ask_at = 0;
   std::uint64_t last_end = 0;      // Of the measure collected last.
+  std::uint64_t newest_mark = 0;   // Of the measure recorded last.
   bool previous_measured = false;  // The launch before the next one ended with an event of ours.
 };
 State state;  // NOLINT
+// The measure that this thread recorded last, and where.
+thread_local std::uint64_t own_mark;  // NOLINT
+thread_local Stream own_stream;       // NOLINT
 
 class Turn {
  public:
@@ -141,11 +146,19 @@ void collect(const Pending& pending) {
   std::uint64_t ended = 0;
   if (reference == nullptr || reference->host_ns == 0 || !time_of(*reference, pending.after, ended) ||
       (pending.has_before && !time_of(*reference, pending.before, began))) {
-    measure_lost(pending.ticket);
+    if (!pending.batch) measure_lost(pending.ticket);
     return;
   }
   state.last_end = ended;
-  work_ended(pending.ticket, began, ended);
+  pending.batch ? batch_ended(pending.ticket, began, ended) : work_ended(pending.ticket, began, ended);
+}
+
+// The next place of the ring with its events; null: there is none.
+Pending* next_place(Context context) {
+  if (state.count == kRing || context == nullptr) return nullptr;
+  Pending& pending = state.ring[(state.first + state.count) % kRing];
+  if (pending.context != context) pending = {{}, context, new_event(), new_event(), false, false, false};
+  return pending.before == nullptr || pending.after == nullptr ? nullptr : &pending;
 }
 
 void poll_ready(std::uint64_t now) {
@@ -160,7 +173,11 @@ void poll_ready(std::uint64_t now) {
         state.ask_at = now + kAskAgainNs;
         return;
       }
-      outcome == kSuccess ? collect(oldest) : measure_lost(oldest.ticket);
+      if (outcome == kSuccess) {
+        collect(oldest);
+      } else if (!oldest.batch) {
+        measure_lost(oldest.ticket);
+      }
     }
     oldest.recorded = false;
     state.first = (state.first + 1) % kRing;
@@ -183,26 +200,36 @@ Measure begin_measure(LaunchTicket& ticket, Stream stream) {
   }
   const Turn turn;
   Context context = current_context();
-  if (!turn || state.count == kRing || context == nullptr) {
-    measure_lost(ticket);
-    return {};
-  }
-  Reference* reference = reference_for(context);
-  const std::uint32_t place = (state.first + state.count) % kRing;
-  Pending& pending = state.ring[place];
-  if (pending.context != context) pending = {{}, context, new_event(), new_event(), false, false};
-  if (reference == nullptr || pending.before == nullptr || pending.after == nullptr) {
+  Pending* pending = turn ? next_place(context) : nullptr;
+  Reference* reference = pending == nullptr ? nullptr : reference_for(context);
+  if (reference == nullptr) {
     measure_lost(ticket);
     return {};
   }
   refresh(*reference, ticket.submitted_at);
   const bool chained = state.previous_measured && ticket.covered == 1 && ticket.inline_before == 0;
-  pending.has_before = !chained && record(pending.before, stream);
+  pending->has_before = !chained && record(pending->before, stream);
   ticket.submitted_at = monotonic_ns();
-  pending.ticket = ticket;
-  pending.recorded = false;
+  pending->ticket = ticket;
+  pending->recorded = false;
+  pending->batch = false;
   ++state.count;
-  return {place};
+  return {static_cast<std::uint32_t>(pending - state.ring)};
+}
+
+// Began with the end of the measure recorded before it, which is collected before it, too.
+void end_batch(std::uint32_t device, std::uint64_t key, Stream stream) {
+  LaunchTicket ticket;
+  if (!batch_before(device, key, ticket) || stream != own_stream || captures_active.load() != 0) return;
+  const Turn turn;
+  if (!turn || state.newest_mark != own_mark) return;
+  Pending* pending = next_place(current_context());
+  if (pending == nullptr || !record(pending->after, stream)) return;
+  pending->ticket = ticket;
+  pending->has_before = false;
+  pending->recorded = true;
+  pending->batch = true;
+  ++state.count;
 }
 
 void end_measure(const Measure& measure, const LaunchTicket& ticket, Stream stream, Result outcome) {
@@ -211,6 +238,8 @@ void end_measure(const Measure& measure, const LaunchTicket& ticket, Stream stre
   if (outcome == kSuccess && record(pending.after, stream)) {
     pending.recorded = true;
     state.previous_measured = true;
+    own_mark = state.newest_mark = ticket.mark;
+    own_stream = stream;
     return;
   }
   if (outcome == kSuccess) measure_lost(ticket);  // A failed launch gives its measure back itself.

@@ -13,6 +13,8 @@ struct Measure {
 // Moves the ticket's time of submission to the last moment before the launch.
 Measure begin_measure(LaunchTicket& ticket, Stream stream);
 void end_measure(const Measure& measure, const LaunchTicket& ticket, Stream stream, Result outcome);
+// Before a launch may have to wait: the end of those of the same kernel just before it.
+void end_batch(std::uint32_t device, std::uint64_t key, Stream stream);
 // Collects what is ready; asks about one that is not at most.
 void poll_measures();
 

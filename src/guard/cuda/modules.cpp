@@ -13,9 +13,13 @@ Result load_image(const char* api, const Image& image, Ask ask, Undo undo) {
   const std::uint32_t device = current_device();
   if (device >= kDevicesMax || attach() != Attachment::kAttached) return ask();
   DeviceLedger& ledger = ledger_region()->devices[device];
-  const ImageBound bound = bound_of(ledger, image);
-  return with_own_memory(api, device, {bound.bytes, !bound.exact}, ask, undo, [&](std::uint64_t took) {
-    if (!bound.exact) learn_image(ledger, image, took);
+  ImageBound bound;
+  const auto bound_now = [&] {
+    bound = bound_of(ledger, image);
+    return OwnBound{bound.bytes, !bound.exact};
+  };
+  return with_own_memory(api, device, bound_now, ask, undo, [&](std::uint64_t took, bool fits) {
+    if (!bound.exact) learn_image(ledger, image, took, fits);
   });
 }
 

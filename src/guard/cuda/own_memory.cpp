@@ -92,7 +92,7 @@ bool reserve_own_memory(const char* api, std::uint32_t device, std::uint64_t byt
   return true;
 }
 
-bool settle_own_memory(const char* api, std::uint32_t device) {
+bool settle_own_memory(const char* api, std::uint32_t device, std::uint64_t* lacked) {
   std::uint64_t reported = 0;
   std::uint64_t accounted = 0;
   if (device >= kDevicesMax || !has_slot()) return true;
@@ -109,6 +109,7 @@ bool settle_own_memory(const char* api, std::uint32_t device) {
   }
   const VramAnswer answer = reserve(device, wanted - before);
   if (!answer.granted) {
+    if (lacked != nullptr) *lacked = wanted - before;
     log_refusal(api, device, wanted - before, answer);
     return false;
   }
