@@ -89,7 +89,7 @@ void DeviceSession::start(cl_kernel kernel, std::size_t items) {
         "launch a kernel");
 }
 
-std::optional<DeviceBuffer> DeviceSession::allocate(std::size_t bytes) {
+std::optional<DeviceBuffer> DeviceSession::allocate(std::size_t bytes, std::size_t written) {
   go_on();
   cl_int status = CL_SUCCESS;
   cl_mem const memory = api_.create_buffer(context_, CL_MEM_READ_WRITE, bytes, nullptr, &status);
@@ -98,16 +98,16 @@ std::optional<DeviceBuffer> DeviceSession::allocate(std::size_t bytes) {
   // Drivers give memory when it is written first. Those for CPUs write pattern by pattern: a wide one is
   // faster.
   const unsigned char zeros[kUnit] = {};
-  const std::size_t pattern = bytes % kUnit == 0 ? kUnit : 1;
+  const std::size_t pattern = written % kUnit == 0 ? kUnit : 1;
   const bool used =
-      api_.fill_buffer(queue_, memory, zeros, pattern, 0, bytes, 0, nullptr, nullptr) == CL_SUCCESS &&
+      api_.fill_buffer(queue_, memory, zeros, pattern, 0, written, 0, nullptr, nullptr) == CL_SUCCESS &&
       api_.finish(queue_) == CL_SUCCESS;
   if (!used) return std::nullopt;
   return buffer;
 }
 
 DeviceBuffer DeviceSession::must_allocate(std::size_t bytes) {
-  auto buffer = allocate(bytes);
+  auto buffer = allocate(bytes, bytes);
   if (!buffer) throw CannotRun("the device has no " + std::to_string(bytes) + " bytes free for the test");
   return std::move(*buffer);
 }
@@ -145,7 +145,8 @@ std::vector<DeviceBuffer> take_free_memory(DeviceSession& session, std::int64_t 
   std::size_t chunk = std::min(kChunk, std::max(session.largest_buffer(), kUnit));
   while (left >= static_cast<std::int64_t>(kUnit)) {
     const std::size_t bytes = std::min(chunk, static_cast<std::size_t>(left)) / kUnit * kUnit;
-    if (auto buffer = session.allocate(bytes)) {
+    // Whole buffers are given at once: what is wiped or tested next is not written twice.
+    if (auto buffer = session.allocate(bytes, kUnit)) {
       out.push_back(std::move(*buffer));
       left -= static_cast<std::int64_t>(bytes);
     } else if (bytes > (std::size_t{1} << 20)) {

@@ -52,8 +52,9 @@ class DeviceSession {
   DeviceSession& operator=(const DeviceSession&) = delete;
   ~DeviceSession();
 
-  // Nothing when the device has no more; drivers often find that out at the first use, so it is used.
-  std::optional<DeviceBuffer> allocate(std::size_t bytes);
+  // Nothing when the device has no more; drivers often find that out at the first use, so its first bytes are
+  // written.
+  std::optional<DeviceBuffer> allocate(std::size_t bytes, std::size_t written);
   DeviceBuffer must_allocate(std::size_t bytes);
 
   // Queued, like everything below; finish() waits.
