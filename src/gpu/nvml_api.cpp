@@ -11,10 +11,12 @@ void load_readings(const SharedLibrary& library, Api& api) {
   library.bind(api.temperature, "nvmlDeviceGetTemperature");
   library.bind(api.clock, "nvmlDeviceGetClockInfo");
   library.bind(api.ecc_errors, "nvmlDeviceGetTotalEccErrors");
+  library.bind(api.ecc_mode, "nvmlDeviceGetEccMode");
   library.bind(api.remapped_rows, "nvmlDeviceGetRemappedRows");
   library.bind(api.throttle_reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
   library.bind(api.link_width, "nvmlDeviceGetCurrPcieLinkWidth");
   library.bind(api.link_width_max, "nvmlDeviceGetMaxPcieLinkWidth");
+  library.bind(api.link_state, "nvmlDeviceGetNvLinkState");
   library.bind(api.processes, "nvmlDeviceGetComputeRunningProcesses_v3");
   if (api.processes == nullptr) library.bind(api.processes, "nvmlDeviceGetComputeRunningProcesses_v2");
   library.bind(api.process_utilization, "nvmlDeviceGetProcessUtilization");

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/nvml_health.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "gpu/child_program.hpp"
+#include "gpu/device_identity.hpp"
 #include "wire/health_codes.hpp"
 
 namespace tranche::gpu::nvml {
 namespace {
+
+// The driver tells a fault through its library and through the kernel's log: within so long it is one fault.
+constexpr Duration kSameFault = std::chrono::seconds(10);
+constexpr unsigned long long kCorrectedMost = 100;  // In an hour; one that is well has a few in a month.
+constexpr Duration kCorrectedWindow = std::chrono::hours(1);
+constexpr std::int64_t kXidRecommends = 154;
 
 // True when a condition has just begun; it is told again only after it has ended.
 bool begins(bool& seen, bool now) {
@@ -33,30 +41,71 @@ std::vector<HealthSignal> Health::poll(const std::map<std::string, Device>& devi
     if (lost) continue;
     read_counters(uuid, device, now, out);
     read_limits(uuid, device, now, out);
+    read_links(uuid, device, now, out);
   }
-  read_events(devices, now, out);
+  read_xids(devices, now, out);
   return out;
 }
 
 void Health::listen_to(const std::string& uuid, Device device) {
+  Pci pci{};
+  if (succeeds(api_.pci, device, &pci)) {
+    const std::string address = pci_address_text(pci.domain, pci.bus, pci.device, 0);
+    at_address_[address.substr(0, address.find('.'))] = uuid;
+  }
   if (events_ == nullptr || !listening_.insert(uuid).second) return;
   if (!succeeds(api_.register_events, device, kEventXid | kEventDoubleBitEcc, events_))
     succeeds(api_.register_events, device, kEventXid, events_);
 }
 
-void Health::read_events(const std::map<std::string, Device>& devices,
-                         Instant now,
-                         std::vector<HealthSignal>& out) {
+// The log after the events: what one of them says is in both by then.
+void Health::read_xids(const std::map<std::string, Device>& devices,
+                       Instant now,
+                       std::vector<HealthSignal>& out) {
+  const std::vector<HealthSignal> heard = events(devices, now);
+  for (HealthSignal& line : lines(now))
+    if (is_news(line, true, now)) out.push_back(std::move(line));
+  for (const HealthSignal& event : heard)
+    if (is_news(event, false, now)) out.push_back(event);
+}
+
+std::vector<HealthSignal> Health::events(const std::map<std::string, Device>& devices, Instant now) {
+  std::vector<HealthSignal> out;
   Event event{};
   for (int i = 0; i < 256 && events_ != nullptr && succeeds(api_.wait_event, events_, &event, 0U); ++i) {
     if (event.type != kEventXid) continue;  // Double-bit errors are counted by read_counters.
     HealthSignal signal{.source = "xid", .code = static_cast<std::int64_t>(event.data), .at = now};
+    if (signal.code == kXidRecommends) signal.value = -1;  // What, only the log says.
     for (const auto& [uuid, device] : devices) {
       if (device == event.device) signal.uuid = uuid;
     }
     signal.text = "Xid " + std::to_string(event.data);
     out.push_back(std::move(signal));
   }
+  return out;
+}
+
+std::vector<HealthSignal> Health::lines(Instant now) {
+  std::vector<HealthSignal> out;
+  for (XidLine& line : kernel_log_.read()) {
+    const auto device = at_address_.find(line.address);
+    out.push_back({.uuid = device == at_address_.end() ? std::string() : device->second,
+                   .source = "xid",
+                   .code = line.code,
+                   .value = line.value,
+                   .at = time_of(line, now),
+                   .text = std::move(line.text)});
+  }
+  return out;
+}
+
+bool Health::is_news(const HealthSignal& signal, bool by_log, Instant now) {
+  Told& told = told_[{signal.uuid, signal.code}];
+  const bool known = told.by_log != by_log && told.at != Instant{} && now - told.at <= kSameFault;
+  const bool says_more = by_log && signal.code == kXidRecommends;
+  if (known && !says_more) return false;
+  told = {now, by_log};
+  return true;
 }
 
 void Health::read_counters(const std::string& uuid,
@@ -79,6 +128,21 @@ void Health::read_counters(const std::string& uuid,
     seen.uncorrected = uncorrected;
     seen.known = true;
   }
+  unsigned long long corrected = 0;
+  if (succeeds(api_.ecc_errors, device, kCorrected, kSinceBoot, &corrected)) {
+    if (seen.corrected_since == Instant{} || now - seen.corrected_since > kCorrectedWindow) {
+      seen.corrected = corrected;
+      seen.corrected_since = now;
+      seen.corrected_told = false;
+    }
+    if (corrected > seen.corrected &&
+        begins(seen.corrected_told, corrected - seen.corrected >= kCorrectedMost))
+      tell(
+          wire::kEccCorrectedRate, corrected - seen.corrected, "many corrected memory errors within an hour");
+  }
+  unsigned protects = 1, will_protect = 1;
+  if (succeeds(api_.ecc_mode, device, &protects, &will_protect) && begins(seen.unprotected, protects == 0))
+    tell(wire::kEccOff, 0, "error correction of the memory is switched off");
   unsigned corrected_rows = 0, uncorrected_rows = 0, pending = 0, failed = 0;
   if (!succeeds(api_.remapped_rows, device, &corrected_rows, &uncorrected_rows, &pending, &failed)) return;
   if (begins(seen.remap_pending, pending != 0))
@@ -113,6 +177,26 @@ void Health::read_limits(const std::string& uuid,
     if (begins(seen.narrow, width < most))
       tell("link", wire::kLinkWidth, width, "the PCIe link is narrower than it could be");
   }
+}
+
+// As many as were up once should be up: which are wired, the driver does not say.
+void Health::read_links(const std::string& uuid, Device device, Instant now, std::vector<HealthSignal>& out) {
+  unsigned up = 0;
+  for (unsigned link = 0; link < kLinksMax; ++link) {
+    unsigned active = 0;
+    if (!succeeds(api_.link_state, device, link, &active)) break;
+    up += active != 0;
+  }
+  Seen& seen = seen_[uuid];
+  seen.links = std::max(seen.links, up);
+  if (begins(seen.unlinked, up < seen.links))
+    out.push_back({.uuid = uuid,
+                   .source = "link",
+                   .code = wire::kLinkDown,
+                   .value = up,
+                   .at = now,
+                   .text = "of " + std::to_string(seen.links) + " links to other devices " +
+                           std::to_string(up) + " are up"});
 }
 
 Result<void, std::string> set_time_slice(const std::string& uuid, TimeSlice length) {

@@ -152,7 +152,9 @@ class NvmlPort final : public DevicePort {
 
   Result<void, std::string> reset(const std::string& uuid) override {
     if (auto idle = must_be_idle(uuid); !idle) return idle;
-    return nvml::reset_device(uuid);
+    auto done = nvml::reset_device(uuid);
+    if (done) health_.forget(uuid);
+    return done;
   }
 
   Result<void, std::string> set_exclusive(const std::string& uuid, bool exclusive) override {
