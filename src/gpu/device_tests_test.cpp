@@ -160,4 +160,9 @@ TEST_CASE("verdicts of vendors' tools are taken in, and a tool that gives none i
   CHECK(rows[3].verdict == Verdict::kUnknown);
   CHECK(rows[4].measured == 233500);
   CHECK(run_vendor_tools("GPU-1", TestLevel::kQuick).size() == 3);
+  // Both end with a failure: wrong results are the device's, a missing library is not.
+  tools.add("all_reduce_perf", "# Out of bounds values : 3 FAILED\n# Avg bus bandwidth    : 233.5", 1);
+  CHECK(run_vendor_tools("GPU-1", TestLevel::kStandard)[4].verdict == Verdict::kCritical);
+  tools.add("all_reduce_perf", "error while loading shared libraries: libnccl.so.2", 127);
+  CHECK(run_vendor_tools("GPU-1", TestLevel::kStandard)[4].verdict == Verdict::kUnknown);
 }
