@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The health of devices: the board, repairs, tests, the policy and the breaker.
+#include <algorithm>
+
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "engine/device_life.hpp"
@@ -73,7 +75,16 @@ void show_policy(Api& api, Call call) {
   api.view(std::move(call), [](const State& state, const Actor& actor) -> Shown {
     if (auto refusal = engine::check_access(state, actor, Action::kManagePlatform, kPlatform))
       return refuse(*refusal);
-    return json(state.health.policy);
+    engine::HealthPolicy shown = state.health.policy;
+    for (const auto vendor : {wire::GpuVendor::kNvidia, wire::GpuVendor::kAny}) {
+      const policy::HealthTable& builtin = policy::health_table(vendor);
+      const bool replaced =
+          std::any_of(shown.tables.begin(), shown.tables.end(), [&](const policy::HealthTable& table) {
+            return table.family == builtin.family;
+          });
+      if (!replaced) shown.tables.push_back(builtin);
+    }
+    return json(shown);
   });
 }
 

@@ -2,6 +2,7 @@
 #include "engine/health.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "engine/decide.hpp"
 #include "engine/device_life.hpp"
@@ -137,22 +138,37 @@ Result<HealthPolicy, wire::Problem> parse_health_policy(std::string_view text) {
   return wire::detail::read_document<HealthPolicy>(*document);
 }
 
+namespace {
+
+std::string problem_of(const HealthPolicy& policy) {
+  if (policy.breaker_percent > 100) return "breaker_percent is 0 to 100";
+  if (policy.breaker_window < std::chrono::minutes(1)) return "breaker_window is a minute at least";
+  if (policy.suspect_for < Duration{}) return "suspect_for is not below zero";
+  if (policy.probation_for < Duration{}) return "probation_for is not below zero";
+  std::set<std::string> families;
+  for (const policy::HealthTable& table : policy.tables) {
+    const std::string name = "table '" + table.version + "'";
+    const auto again = policy::parse_health_table(wire::to_json(table));
+    if (!again) return name + ": " + again.error();
+    if (table.family != "nvidia" && table.family != "any")
+      return name + ": there is no family '" + table.family + "', only nvidia, and any for all others";
+    if (!families.insert(table.family).second)
+      return name + ": a table of the family " + table.family + " is there already";
+  }
+  return {};
+}
+
+}  // namespace
+
 Decision decide(const State& state, const Envelope&, const Actor& actor, const SetHealthPolicy& command) {
   if (auto refusal = check_access(state, actor, Action::kManagePlatform, kPlatform)) return refuse(*refusal);
   const HealthPolicy& policy = command.policy;
-  std::string problem;
-  if (policy.breaker_percent > 100 || policy.breaker_window < std::chrono::minutes(1) ||
-      policy.suspect_for < Duration{} || policy.probation_for < Duration{})
-    problem = "a number is out of bounds";
-  for (const policy::HealthTable& table : policy.tables) {
-    const auto again = policy::parse_health_table(wire::to_json(table));
-    if (!again) problem = "table '" + table.version + "': " + again.error();
-  }
+  const std::string problem = problem_of(policy);
   if (!problem.empty()) {
     return refuse(Refusal{.reason = Reason::kInvalid,
                           .rule = "health policy",
-                          .message = std::move(problem),
-                          .fix = "docs/health.md shows a table; a window is a minute at least"});
+                          .message = problem,
+                          .fix = "tranche health policy -o yaml shows what is in force; change that"});
   }
   return Events{HealthPolicySet{state.health.policy, policy}};
 }

@@ -276,6 +276,16 @@ TEST_CASE("health: a policy of the operator's own replaces the table of its fami
   REQUIRE(world.signal(world.device(node), "xid", 48));
   CHECK(world.of(world.device(node)) == DeviceState::kHealthy);
   CHECK(world.state.devices.at(world.device(node)).record.signals.back().table_version == "ours-3");
+  policy.tables.push_back(table);
+  CHECK(world.run(SetHealthPolicy{policy}, world.root).error().message.find("there already") !=
+        std::string::npos);
+  policy.tables.back().family = "martian";  // No device would ever follow it.
+  CHECK(world.run(SetHealthPolicy{policy}, world.root).error().message.find("no family 'martian'") !=
+        std::string::npos);
+  policy.tables.pop_back();
+  policy.breaker_percent = 101;
+  CHECK(world.run(SetHealthPolicy{policy}, world.root).error().message == "breaker_percent is 0 to 100");
+  policy.breaker_percent = 10;
   policy.tables.front().unknown.action = policy::HealthAction::kIgnore;
   CHECK_FALSE(world.run(SetHealthPolicy{policy}, world.root));
   CHECK_FALSE(world.run(SetHealthPolicy{HealthPolicy{}}, world.ana));
