@@ -31,6 +31,11 @@ bool is_closed(RepairState state) {
   return state == RepairState::kDismissed || state == RepairState::kReturned;
 }
 
+// Of a device that is on its way back: what its reset or its repair asks for is not made less.
+TestLevel at_least_as_ordered(const Device& device, TestLevel level) {
+  return device.record.order == 0 ? level : std::max(level, device.record.level);
+}
+
 // Back through the door that every device comes through: tested, wiped, tested.
 bool back_to_tests(DeviceSteps& steps, TestLevel level, const Cause& cause, Events& events) {
   if (steps.state() == DeviceState::kQuarantined)
@@ -118,7 +123,7 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const T
       case DeviceState::kAccepting:
       case DeviceState::kValidating:
       case DeviceState::kScrubbing:
-        steps.order(DeviceTask::kAccept, command.level, events);
+        steps.order(DeviceTask::kAccept, at_least_as_ordered(device, command.level), events);
         break;
       case DeviceState::kQuarantined:
       case DeviceState::kInRepair:

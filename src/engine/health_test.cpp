@@ -304,6 +304,20 @@ TEST_CASE("health: a test on request needs the device to be free") {
   CHECK_FALSE(world.run(TestNode{node, TestLevel::kQuick}, world.ana));
 }
 
+TEST_CASE("health: a test on request does not shorten the one that a repair asks for") {
+  Fleet world;
+  const NodeId node = world.fit("gpu-01", 1);
+  REQUIRE(world.signal(world.device(node), "xid", 54));
+  REQUIRE(world.run(ChangeRepair{.id = 1, .to = RepairState::kReturned}, world.root));
+  CHECK(world.of(world.device(node)) == DeviceState::kAccepting);
+  CHECK(world.state.devices.at(world.device(node)).record.level == TestLevel::kFull);
+  REQUIRE(world.run(TestNode{node, TestLevel::kQuick}, world.root));
+  CHECK(world.state.devices.at(world.device(node)).record.level == TestLevel::kFull);
+  REQUIRE(world.accept(node));
+  REQUIRE(world.run(TestNode{node, TestLevel::kQuick}, world.root));
+  CHECK(world.state.devices.at(world.device(node)).record.level == TestLevel::kQuick);
+}
+
 // Random days: signals, tests, jobs and ends in any order. No lease is ever granted on a device that has not
 // passed a test since it was last out of service, and every state follows from the journal alone.
 TEST_CASE("health: whatever happens, nobody is placed on an untested device") {
