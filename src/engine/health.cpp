@@ -233,7 +233,7 @@ void apply(State& state, const Envelope& envelope, const DeviceStateChanged& eve
                       event.after == DeviceState::kLost;
   // What came up while it was being wiped waits until it is back.
   if (served && event.before != event.after) device.record.when_idle = WhenIdle::kNothing;
-  if (event.after == DeviceState::kHealthy) device.record.dedicated_only = false;
+  if (event.after == DeviceState::kResetting) device.record.dedicated_only = false;  // The node looks again.
   device.record.kept_for = {};
   // A wipe of the whole device pays for everybody.
   if (event.before == DeviceState::kScrubbing && takes_work(event.after)) device.record.owed.clear();

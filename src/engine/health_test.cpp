@@ -216,8 +216,16 @@ TEST_CASE("health: memory without error correction is never shared") {
   CHECK(world.schedule() == 0);
   Ask whole = gpus(1);
   whole.isolation = Isolation::kDedicated;
-  world.submit(world.ana, whole);
-  CHECK(world.schedule() == 1);
+  const LeaseId lease = world.running(world.ana, whole);
+  // Neither the wipe after a lease nor a test gives it error correction; a reset may.
+  REQUIRE(world.report(lease, LeaseState::kEnded, EndReason::kExited));
+  REQUIRE(world.scrub(lease));
+  REQUIRE(world.accept(node));
+  CHECK(world.of(world.device(node)) == DeviceState::kHealthy);
+  CHECK(world.schedule() == 0);
+  REQUIRE(world.signal(world.device(node), "xid", 48));
+  CHECK(world.of(world.device(node)) == DeviceState::kResetting);
+  CHECK_FALSE(world.state.devices.at(world.device(node)).record.dedicated_only);
 }
 
 TEST_CASE("health: bytes left after a wipe put the device out of service") {
