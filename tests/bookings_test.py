@@ -158,10 +158,19 @@ def maintenance_keeps_a_node_free():
         assert refused.status == 409 and booked.json["id"] in refused.body, refused
         job = lab.ana.post("/v1/jobs", simulated("H100")).json["id"]
         lab.until_state(job, "running")
-        now = json.loads(lab.tranche(lab.operator, "maintenance", "plan", "--node", "sim-a", "--from", "now", "--for", "1h",
-                                     "-o", "json"))
+        for wrong in ("now", "now/", "now/later", "2026-11-22T02:00:00Z/2026-11-21T22:00:00Z"):
+            told = lab.tranche(lab.operator, "maintenance", "plan", "--node", "sim-a", "--window", wrong, code=2)
+            assert "--window" in told, told
+        now = json.loads(lab.tranche(lab.operator, "maintenance", "plan", "--node", "sim-a", "--window", "now/1h",
+                                     "--name", "new fans", "-o", "json"))
         lab.until(lambda: lab.state(job) == "pending")
-        assert lab.ana.get(f"/v1/jobs/{job}").json["job"]["state"] == "pending"
+        # In words of its own: why, until when, and that nobody's window of its own has ended.
+        ends = now["windows"][0]["to"]
+        hit = lab.job(job)["interruptions"][0]
+        assert hit["message"] == f"its node is kept free until {ends}: new fans", hit
+        assert hit["whose"] == "what is planned for its place", hit
+        health = lab.ana.get("/v1/devices").json["items"][0]["health"]
+        assert health == f"planned maintenance, ends {ends}: new fans", health
         lab.tranche(lab.operator, "maintenance", "cancel", now["id"], "--yes")
         lab.until_state(job, "running")
 

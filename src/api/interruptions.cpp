@@ -8,11 +8,14 @@ namespace {
 
 using wire::EndReason;
 
-std::string whose_doing(EndReason reason) {
+std::string whose_doing(const engine::Lease& lease, const engine::Job& job) {
+  const EndReason reason = lease.reason;
   if (wire::is_platform_fault(reason)) return "the platform";
   if (reason == EndReason::kPreempted) return "work that goes first";
   if (reason == EndReason::kResized) return "the number of its workers";
-  if (reason == EndReason::kWindowClosed) return "the end of its window";
+  const bool had_a_window = lease.booking != ClaimId{} || job.ask.window.has_value();
+  if (reason == EndReason::kWindowClosed)
+    return had_a_window ? "the end of its window" : "what is planned for its place";
   return "your job";
 }
 
@@ -45,7 +48,7 @@ std::vector<wire::Interruption> interruptions_of(const engine::State& state, con
                    .at = lease->ended,
                    .fault = lease->fault,
                    .reason = lease->reason,
-                   .whose = whose_doing(lease->reason),
+                   .whose = whose_doing(*lease, job),
                    .message = lease->message,
                    .node = state.nodes.at(lease->node).name});
   }

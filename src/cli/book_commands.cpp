@@ -39,8 +39,31 @@ void add_timing(const Command& command, Timing& timing) {
 Duration length_of(const Timing& timing) {
   if (timing.from.empty()) throw usage_failure("--from is missing", "for example --from 'tomorrow 09:00'");
   const auto length = parse_duration(timing.length);
-  if (!length) throw usage_failure("--for takes a duration such as 3h");
+  if (!length)
+    throw usage_failure(
+        timing.length.empty() ? "--for is missing" : "--for takes a duration, not '" + timing.length + "'",
+        "for example --for 3h");
   return *length;
+}
+
+// FROM/TO instead of --from and --for; TO is a length, or both are RFC 3339.
+void read_window(const std::string& window, Timing& timing) {
+  if (window.empty()) return;
+  const std::size_t slash = window.find('/');
+  if (slash == std::string::npos || !timing.from.empty() || !timing.length.empty())
+    throw usage_failure("--window takes FROM/TO, instead of --from and --for",
+                        "for example --window 'sat 22:00/4h'");
+  timing.from = window.substr(0, slash);
+  timing.length = window.substr(slash + 1);
+  if (parse_duration(timing.length)) return;
+  const auto opens = parse_instant(timing.from), closes = parse_instant(timing.length);
+  if (!opens || !closes)
+    throw usage_failure(
+        "--window ends with a length, or both of its times are like 2026-11-21T22:00:00Z, not '" + window +
+            "'",
+        "for example --window 'sat 22:00/4h'");
+  if (*closes <= *opens) throw usage_failure("--window ends after it begins, not '" + window + "'");
+  timing.length = text(*closes - *opens);
 }
 
 // The window that is open, or else the next one.
@@ -226,7 +249,7 @@ void add_ics(const Command& group, Program& program) {
 void add_maintenance(const Command& root, Program& program) {
   struct Options {
     Timing timing{};
-    std::string node{}, name{};
+    std::string node{}, name{}, window{};
   };
   const Command& group = add_group(
       root, {"maintenance", "Times at which a node is kept free of work", "tranche maintenance plan --help"});
@@ -237,17 +260,21 @@ void add_maintenance(const Command& root, Program& program) {
   add_cancel(
       group, program, {"cancel", "Take back what is planned", "tranche maintenance cancel clm_000001 -y"});
   const auto options = std::make_shared<Options>();
-  const Command& command =
-      add_command(group,
-                  {"plan",
-                   "Plan a window; work is told to leave before it opens",
-                   "tranche maintenance plan --node gpu-01 --from 'sat 22:00' --for 4h --tz Europe/Madrid"});
+  const Command& command = add_command(
+      group,
+      {"plan",
+       "Plan a window; work is told to leave before it opens",
+       "tranche maintenance plan --node gpu-01 --from 'sat 22:00' --for 4h --tz Europe/Madrid\n"
+       "tranche maintenance plan --node gpu-01 --window 2026-11-21T22:00:00Z/2026-11-22T02:00:00Z"});
   command.add_option("--node", options->node, "Name or id").type_name("NODE").required();
-  command.add_option("--name", options->name, "What for").type_name("TEXT");
+  command.add_option("--name", options->name, "What for; tenants see it").type_name("TEXT");
+  command.add_option("--window", options->window, "FROM/TO, instead of --from and --for; TO may be a length")
+      .type_name("WINDOW");
   add_timing(command, options->timing);
   command.callback([options, &program] {
     Session& session = program.session();
-    const Timing& timing = options->timing;
+    Timing timing = options->timing;
+    read_window(options->window, timing);
     const wire::MaintenanceAsk ask{.node = options->node,
                                    .from = timing.from,
                                    .length = length_of(timing),

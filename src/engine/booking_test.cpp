@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "base/text.hpp"
+#include "engine/device_life.hpp"
 #include "engine/snapshot.hpp"
 #include "engine/why.hpp"
 #include "engine/world.hpp"
@@ -289,8 +290,14 @@ TEST_CASE("slots: maintenance is a claim like any other") {
   world.schedule();
   REQUIRE(world.run(plan, world.root).has_value());
   CHECK_FALSE(world.book(world.ana, gpus(1), 150min, 1h).has_value());
+  const Lease& lease = world.state.leases.at(world.job(guest).leases[0]);
+  const Device& device = world.state.devices.at(lease.slices.front().device);
+  const std::string ends = text(world.start + 3h) + ": maintenance of a";
+  CHECK(health_words(world.state, device)
+            .ends_with("; maintenance from " + text(world.start + 2h) + " to " + ends));
   world.at(2h);
-  CHECK(world.state.leases.at(world.job(guest).leases[0]).revoked);
+  CHECK(lease.revoked);
+  CHECK(health_words(world.state, device) == "planned maintenance, ends " + ends);
   world.end(world.job(guest).leases[0], EndReason::kWindowClosed);
   CHECK(world.job(guest).state == JobState::kPending);
   world.at(3h);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "engine/calendar.hpp"
 #include "engine/decide.hpp"
 #include "engine/health_steps.hpp"
 #include "engine/schedule.hpp"
@@ -97,7 +98,24 @@ bool is_idle(const State& state, const Device& device, LeaseId without) {
   return true;
 }
 
-std::string health_words(const State& state, const Device& device) {
+namespace {
+
+// The window that keeps the device free now, or else the next one.
+std::string maintenance_words(const State& state, const Device& device) {
+  const CalendarClaim* next = nullptr;
+  for (const CalendarClaim& claim : state.index.calendar->claims_on(device.id)) {
+    const Booking* booking = state.booking(claim.claim);
+    if (booking == nullptr || booking->kind != ClaimKind::kMaintenance || claim.to <= state.now) continue;
+    if (next == nullptr || claim.from < next->from) next = &claim;
+  }
+  if (next == nullptr) return {};
+  std::string words = next->from <= state.now ? "planned maintenance, ends " : "maintenance from ";
+  if (next->from > state.now) words += text(next->from) + " to ";
+  words += text(next->to);
+  return words + ": " + state.booking(next->claim)->name;
+}
+
+std::string state_words(const State& state, const Device& device) {
   const auto because = [&](std::string words) {
     return device.reason.empty() ? words : words + ": " + device.reason;
   };
@@ -148,6 +166,16 @@ std::string health_words(const State& state, const Device& device) {
       return because("unreachable");
   }
   return {};
+}
+
+}  // namespace
+
+std::string health_words(const State& state, const Device& device) {
+  const std::string words = state_words(state, device);
+  const std::string planned = maintenance_words(state, device);
+  if (planned.empty()) return words;
+  return device.state == DeviceState::kHealthy && planned.starts_with("planned") ? planned
+                                                                                 : words + "; " + planned;
 }
 
 void append_when_idle(const State& state, const Device& device, LeaseId without, Events& events) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "engine/attempt.hpp"
 #include "engine/booking_limits.hpp"
 #include "engine/decide.hpp"
@@ -62,19 +63,25 @@ class Keeper {
 
   void make_room(const Booking& booking, const BookedWindow& window) {
     for (const BookedPlace& place : window.places) {
-      for (const Slice& slice : place.slices) make_room(window, state_.devices.at(slice.device));
-      if (booking.kind == ClaimKind::kMaintenance) clear_host(window, place.node);
+      for (const Slice& slice : place.slices) make_room(booking, window, state_.devices.at(slice.device));
+      if (booking.kind == ClaimKind::kMaintenance) clear_host(booking, window, place.node);
     }
   }
 
+  // In the words of whoever has to go.
+  [[nodiscard]] static std::string why_it_leaves(const Booking& booking, const BookedWindow& window) {
+    if (booking.kind != ClaimKind::kMaintenance) return "its place was booked from now on";
+    return "its node is kept free until " + text(window.to) + ": " + booking.name;
+  }
+
   // Work without devices is not in the calendar, but maintenance is of the whole node.
-  void clear_host(const BookedWindow& window, NodeId node) {
+  void clear_host(const Booking& booking, const BookedWindow& window, NodeId node) {
     for (const LeaseId id : state_.index.capacity->leases_on(node)) {
       const Lease& lease = state_.leases.at(id);
       const Job* job = state_.job(lease.job);
       if (!lease.live() || lease.revoked || !lease.slices.empty() || job == nullptr) continue;
       if (window.from > now_ && expected_end(state_, lease) <= window.from) continue;
-      leave(lease, window.from, *job, "its node is kept free for maintenance");
+      leave(lease, window.from, *job, why_it_leaves(booking, window));
     }
   }
 
@@ -156,7 +163,7 @@ class Keeper {
   };
 
   // Whoever cannot be beside what is booked when the window opens; the last to come are the first to go.
-  void make_room(const BookedWindow& window, const Device& device) {
+  void make_room(const Booking& booking, const BookedWindow& window, const Device& device) {
     const Instant when = std::max(window.from, now_);
     std::vector<InTheWay> others;
     for (const LeaseId id : state_.index.capacity->leases_on(device.node)) {
@@ -181,7 +188,7 @@ class Keeper {
       if (is_legal(uses, device.facts.vram.count)) continue;
       uses.pop_back();
       const Lease& lease = state_.leases.at(other.id);
-      leave(lease, window.from, state_.jobs.at(lease.job), "its place was booked from now on");
+      leave(lease, window.from, state_.jobs.at(lease.job), why_it_leaves(booking, window));
     }
   }
 
