@@ -31,6 +31,25 @@ std::uint64_t count_of(const Events& events) {
       events.begin(), events.end(), [](const Event& one) { return std::holds_alternative<E>(one); }));
 }
 
+// Later steps of what a signal began name it as the first one did.
+Cause completed(const State& state, const Device* device, Cause cause) {
+  if (cause.actor == PartyId{}) cause.actor = kPlatform;
+  if (device == nullptr) {
+    if (cause.table_version.empty())
+      cause.table_version = policy::health_table(wire::GpuVendor::kAny).version;
+    return cause;
+  }
+  const std::vector<SeenSignal>& seen = device->record.signals;
+  for (auto one = seen.rbegin(); cause.signal.empty() && one != seen.rend(); ++one) {
+    const std::string name = one->source + " " + std::to_string(one->code);
+    if (cause.reason.find(name + ": ") == std::string::npos) continue;
+    cause.signal = name;
+    if (cause.table_version.empty()) cause.table_version = one->table_version;
+  }
+  if (cause.table_version.empty()) cause.table_version = table_for(state, *device).version;
+  return cause;
+}
+
 }  // namespace
 
 DeviceSteps::DeviceSteps(const State& state, const Device& device)
@@ -41,17 +60,18 @@ DeviceSteps::DeviceSteps(const State& state, DeviceId fresh, NodeId) : state_(st
 bool DeviceSteps::advance(LifecycleEvent event, const Cause& cause, Events& events) {
   const auto after = policy::advance(life_, event);
   if (!after) return false;
+  const Cause whole = completed(state_, state_.device(id_), cause);
   events.emplace_back(DeviceStateChanged{.id = id_,
                                          .before = life_.state,
                                          .after = after->state,
-                                         .reason = cause.reason,
+                                         .reason = whole.reason,
                                          .tested = after->tested,
                                          .scrubbed = after->scrubbed,
                                          .resets = after->resets,
                                          .probation = after->probation,
-                                         .signal = cause.signal,
-                                         .table_version = cause.table_version,
-                                         .actor = cause.actor});
+                                         .signal = whole.signal,
+                                         .table_version = whole.table_version,
+                                         .actor = whole.actor});
   life_ = *after;
   return true;
 }
@@ -198,7 +218,7 @@ void append_when_idle(const State& state, const Device& device, LeaseId without,
     if (!steps.advance(LifecycleEvent::kDrainOrdered, {.reason = device.reason}, events)) return;
     steps.advance(LifecycleEvent::kDrained, {.reason = device.reason}, events);
   }
-  mend(steps, next == WhenIdle::kNothing ? WhenIdle::kReset : next, device.reason, events);
+  mend(steps, next == WhenIdle::kNothing ? WhenIdle::kReset : next, {.reason = device.reason}, events);
 }
 
 void append_left(const State& state, const Lease& lease, Events& events) {

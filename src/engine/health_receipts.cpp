@@ -49,13 +49,16 @@ class Answer {
     if (!waits) return;
     if (test_ == nullptr || !ran(*test_)) return take_silence(events);
     const bool passed = test_->verdict != Verdict::kCritical;
-    const Cause cause{.reason = finding_of(*test_), .table_version = test_->table_version};
+    const Cause cause{.reason = finding_of(*test_),
+                      .signal = passed ? "" : "test 1",
+                      .table_version = test_->table_version};
     if (!passed) return give_up(LifecycleEvent::kTestFailed, cause, events);
     if (is_tested()) steps_.advance(LifecycleEvent::kTestPassed, cause, events);
     if (scrub_ == nullptr || !wire::is_clean(*scrub_)) {
       return give_up(LifecycleEvent::kScrubFailed,
                      {.reason = scrub_ == nullptr ? "its memory was not wiped"
-                                                  : "its memory could not be wiped: " + scrub_->method},
+                                                  : "its memory could not be wiped: " + scrub_->method,
+                      .signal = "test 3"},
                      events);
     }
     steps_.advance(LifecycleEvent::kScrubVerified, cause, events);
@@ -78,7 +81,8 @@ class Answer {
           outcome_.task, device_.record.level, events, static_cast<std::uint8_t>(device_.record.tries + 1));
       return;
     }
-    give_up(LifecycleEvent::kTestFailed, {.reason = "it cannot be tested: " + why}, events);
+    give_up(
+        LifecycleEvent::kTestFailed, {.reason = "it cannot be tested: " + why, .signal = "test 2"}, events);
   }
 
   void take_reset(Events& events) {
@@ -91,7 +95,7 @@ class Answer {
     const std::string reason = "it could not be reset: " + outcome_.message;
     steps_.advance(LifecycleEvent::kResetFailed, {.reason = reason}, events);
     if (steps_.state() == DeviceState::kQuarantined) {
-      mend(steps_, WhenIdle::kReset, reason, events);
+      mend(steps_, WhenIdle::kReset, {.reason = reason}, events);
     } else {
       steps_.open_repair(reason, events);
     }
@@ -197,12 +201,14 @@ void append_hello_steps(const State& state,
       steps.advance(LifecycleEvent::kAcceptanceBegins, {.reason = "found by its node"}, events);
       steps.order(DeviceTask::kAccept, policy.acceptance, events);
     } else if (simulated) {
-      steps.advance(LifecycleEvent::kAgentBack, {.reason = "its node found it again"}, events);
+      steps.advance(
+          LifecycleEvent::kAgentBack, {.reason = "its node found it again", .signal = "telemetry 3"}, events);
       for (const LifecycleEvent event :
            {LifecycleEvent::kTestPassed, LifecycleEvent::kScrubVerified, LifecycleEvent::kTestPassed})
         steps.advance(event, {.reason = "SIMULATED: nothing was tested or wiped"}, events);
     } else {
-      steps.advance(LifecycleEvent::kAgentBack, {.reason = "its node found it again"}, events);
+      steps.advance(
+          LifecycleEvent::kAgentBack, {.reason = "its node found it again", .signal = "telemetry 3"}, events);
       steps.order(DeviceTask::kAccept, policy.rejoined, events);
     }
   }
@@ -212,7 +218,9 @@ void append_hello_steps(const State& state,
     const Device& device = state.devices.at(id);
     if (there || device.state == DeviceState::kLost) continue;
     DeviceSteps steps(state, device);
-    steps.advance(LifecycleEvent::kAgentSilent, {.reason = "its node no longer finds it"}, events);
+    steps.advance(LifecycleEvent::kAgentSilent,
+                  {.reason = "its node no longer finds it", .signal = "telemetry 1"},
+                  events);
   }
 }
 

@@ -122,14 +122,14 @@ void interrupt_all(
 
 }  // namespace
 
-void mend(DeviceSteps& steps, WhenIdle next, const std::string& reason, Events& events) {
-  if (next == WhenIdle::kReset && steps.advance(LifecycleEvent::kResetOrdered, {.reason = reason}, events)) {
+void mend(DeviceSteps& steps, WhenIdle next, const Cause& cause, Events& events) {
+  if (next == WhenIdle::kReset && steps.advance(LifecycleEvent::kResetOrdered, cause, events)) {
     steps.order(DeviceTask::kReset, TestLevel::kQuick, events);
     return;
   }
   if (next == WhenIdle::kRepair || next == WhenIdle::kReset)
-    steps.advance(LifecycleEvent::kRepairOrdered, {.reason = reason}, events);
-  steps.open_repair(reason, events);
+    steps.advance(LifecycleEvent::kRepairOrdered, cause, events);
+  steps.open_repair(cause.reason, events);
 }
 
 bool withdraw(const State& state, const Device& device, const Withdrawal& why, Instant at, Events& events) {
@@ -144,7 +144,7 @@ bool withdraw(const State& state, const Device& device, const Withdrawal& why, I
     steps.advance(LifecycleEvent::kScrubFailed, why.cause, events);
     events.emplace_back(
         DeviceMarked{device.id, WhenIdle::kNothing, device.record.dedicated_only, why.automatic});
-    mend(steps, why.next, why.cause.reason, events);
+    mend(steps, why.next, why.cause, events);
     return true;
   }
   const bool out_already = device.state == DeviceState::kDraining;
@@ -153,7 +153,7 @@ bool withdraw(const State& state, const Device& device, const Withdrawal& why, I
   if (why.jobs != EndReason::kNone) interrupt_all(state, device, why, false, events);
   if (!leases_on(state, device).empty()) return true;
   steps.advance(LifecycleEvent::kDrained, why.cause, events);
-  mend(steps, why.next, why.cause.reason, events);
+  mend(steps, why.next, why.cause, events);
   return true;
 }
 

@@ -10,7 +10,7 @@ namespace tranche::engine {
 [[nodiscard]] std::string finding_of(const wire::AcceptanceReceipt&);
 
 // A device that nobody is on, quarantined: reset, left to the operator, or sent to repair.
-void mend(DeviceSteps& steps, WhenIdle next, const std::string& reason, Events& events);
+void mend(DeviceSteps& steps, WhenIdle next, const Cause& cause, Events& events);
 
 // Takes a device out of service: its jobs are told, and what comes after is done when they are gone. False:
 // the breaker is open, and the device is only kept from new work.

@@ -228,6 +228,35 @@ TEST_CASE("health: memory without error correction is never shared") {
   CHECK_FALSE(world.state.devices.at(world.device(node)).record.dedicated_only);
 }
 
+TEST_CASE("health: every step of a device names its signal, the table and who wanted it") {
+  Fleet world;
+  const NodeId node = world.fit("gpu-01", 1);
+  const LeaseId lease = world.running(world.ana, gpus(1));
+  std::vector<DeviceStateChanged> steps;
+  const auto note = [&](const Decision& decision) {
+    REQUIRE(decision);
+    for (const Event& event : *decision)
+      if (const auto* changed = std::get_if<DeviceStateChanged>(&event)) steps.push_back(*changed);
+  };
+  note(world.signal(world.device(node), "xid", 48));
+  note(world.report(lease, LeaseState::kEnded, EndReason::kExited));
+  REQUIRE(steps.size() == 3);  // Draining, quarantined, resetting.
+  for (const DeviceStateChanged& step : steps) {
+    CHECK(step.signal == "xid 48");
+    CHECK(step.table_version == "signals-2");
+    CHECK(step.actor == kPlatform);
+  }
+  steps.clear();
+  note(world.accept(node));  // Reset.
+  note(world.run(LoseNode{node, "silent"}));
+  REQUIRE(steps.size() == 2);
+  CHECK(steps.back().signal == "telemetry 2");
+  for (const DeviceStateChanged& step : steps) {
+    CHECK_FALSE(step.table_version.empty());
+    CHECK(step.actor == kPlatform);
+  }
+}
+
 TEST_CASE("health: bytes left after a wipe put the device out of service") {
   Fleet world;
   const NodeId node = world.fit("gpu-01", 1);

@@ -77,7 +77,9 @@ void append_lost_devices(const State& state, const Node& node, Events& events) {
         device.state == DeviceState::kMaintenance)
       continue;
     DeviceSteps(state, device)
-        .advance(policy::LifecycleEvent::kAgentSilent, {.reason = "its node was lost"}, events);
+        .advance(policy::LifecycleEvent::kAgentSilent,
+                 {.reason = "its node was lost", .signal = "telemetry 2"},
+                 events);
   }
 }
 
