@@ -63,6 +63,8 @@ class Answer {
     }
     steps_.advance(LifecycleEvent::kScrubVerified, cause, events);
     steps_.advance(LifecycleEvent::kTestPassed, cause, events);
+    if (const std::string slow = slower_than_peers(state_, device_, *test_); !slow.empty())
+      steps_.advance(LifecycleEvent::kSuspected, {.reason = slow, .signal = "test 4"}, events);
   }
 
  private:

@@ -9,6 +9,10 @@ namespace tranche::engine {
 [[nodiscard]] bool ran(const wire::AcceptanceReceipt&);
 [[nodiscard]] std::string finding_of(const wire::AcceptanceReceipt&);
 
+// Of a test that was passed: what its device is a tenth slower in than the median of at least three of its
+// model; empty: nothing.
+[[nodiscard]] std::string slower_than_peers(const State&, const Device&, const wire::AcceptanceReceipt&);
+
 // A device that nobody is on, quarantined: reset, left to the operator, or sent to repair.
 void mend(DeviceSteps& steps, WhenIdle next, const Cause& cause, Events& events);
 

@@ -257,6 +257,43 @@ TEST_CASE("health: every step of a device names its signal, the table and who wa
   }
 }
 
+TEST_CASE("health: one that is slower than others of its model, on whatever node, is watched") {
+  Fleet world;
+  const auto tested = [&](NodeId node, TestLevel level, std::int64_t speed) {
+    REQUIRE(world.run(TestNode{node, level}, world.root));
+    const DeviceId id = world.device(node);
+    wire::Receipts receipts;
+    receipts.outcomes.push_back({.order = world.state.devices.at(id).record.order,
+                                 .device = id,
+                                 .task = DeviceTask::kAccept,
+                                 .done = true});
+    receipts.acceptances.push_back({.device = id,
+                                    .level = level,
+                                    .verdict = wire::Verdict::kPass,
+                                    .at = world.clock,
+                                    .table_version = "floors-1",
+                                    .tests = {{.name = "bandwidth.within_device",
+                                               .verdict = wire::Verdict::kPass,
+                                               .measured = speed,
+                                               .unit = "MB/s"}}});
+    receipts.scrubs.push_back(
+        {.device = id, .at = world.clock, .zeroed = gigabytes(1), .verified = gigabytes(1)});
+    REQUIRE(world.run(KeepReceipts{.node = node, .receipts = receipts}));
+    return world.of(id);
+  };
+  const NodeId first = world.fit("gpu-01", 1), second = world.fit("gpu-02", 1),
+               third = world.fit("gpu-03", 1);
+  CHECK(tested(first, TestLevel::kStandard, 1000) == DeviceState::kHealthy);
+  CHECK(tested(second, TestLevel::kStandard, 500) == DeviceState::kHealthy);  // Of two, which one is it?
+  CHECK(tested(second, TestLevel::kStandard, 1010) == DeviceState::kHealthy);
+  CHECK(tested(third, TestLevel::kFull, 500) == DeviceState::kHealthy);  // Another test.
+  CHECK(tested(third, TestLevel::kStandard, 900) == DeviceState::kHealthy);
+  CHECK(tested(third, TestLevel::kQuick, 500) == DeviceState::kHealthy);
+  CHECK(tested(third, TestLevel::kStandard, 899) == DeviceState::kSuspect);
+  CHECK(health_words(world.state, world.state.devices.at(world.device(third))) ==
+        "degraded, being watched: bandwidth.within_device is 899 MB/s, its peers reach 1000");
+}
+
 TEST_CASE("health: bytes left after a wipe put the device out of service") {
   Fleet world;
   const NodeId node = world.fit("gpu-01", 1);
