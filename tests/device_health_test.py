@@ -46,6 +46,7 @@ def a_real_device_is_tested_before_its_first_job():
         lease = book["leases"][0]
         assert lease["acceptances"][0]["proof"]["found"] and lease["scrubs"][0]["clean"], book
         assert "read back from the journal" in tranche(site, site.token, "receipts", job)
+        assert lease["scrubs"][0]["proof"]["record_hash"] in tranche(site, site.token, "receipts", job, "-o", "wide")
         assert site.operator.get("/v1/audit/verify").json["intact"]
         shown = tranche(site, site.operator.token, "health", "board")
         assert "healthy" in shown, shown
@@ -91,8 +92,12 @@ def a_repair_is_a_case_with_an_end():
         case = site.operator.get("/v1/repairs").json["items"][0]
         assert case["device_state"] == "in_repair" and case["evidence"][0]["code"] == 54, case
         assert case["id"] in tranche(site, operator, "repair", "list")
-        tranche(site, operator, "repair", "accept", case["id"], "--ticket", "RMA-1")
-        assert "RMA-1" in tranche(site, operator, "repair", "show", case["id"])
+        board = tranche(site, operator, "health", "board", "-o", "wide")
+        assert "TESTED" in board and "planted" in board, board
+        assert board.index("in_repair") < board.index("healthy"), board
+        tranche(site, operator, "repair", "accept", case["id"], "--ticket", "RMA-1", "--expected", "2030-01-02T12:00:00Z")
+        shown = tranche(site, operator, "repair", "show", case["id"])
+        assert "RMA-1" in shown and "2030-01-02" in shown, shown
         gpus = {device["id"]: device for device in site.ana.get("/v1/devices").json["items"]}
         assert "ticket RMA-1" in gpus[case["device"]]["health"], gpus
         assert site.ana.get("/v1/repairs").json["items"] == []
@@ -109,6 +114,15 @@ def a_policy_of_ones_own_decides():
         policy.write_text("acceptance: quick\ntables:\n  - version: ours-1\n    family: nvidia\n    rows:\n"
                           "      - {source: xid, codes: [48], action: note, jobs: kept, bill: charged, means: ours}\n"
                           "    unknown: {action: suspect, jobs: kept, bill: charged}\n")
+        # What is in force can be read, changed and given back; a table for nobody's devices is refused.
+        built_in = json.loads(tranche(site, site.operator.token, "health", "policy"))
+        assert {table["family"] for table in built_in["tables"]} == {"nvidia", "any"}, built_in
+        assert any(79 in row["codes"] for row in built_in["tables"][0]["rows"]), built_in
+        again = site.platform.folder / "again.yaml"
+        again.write_text(tranche(site, site.operator.token, "health", "policy", "-o", "yaml"))
+        tranche(site, site.operator.token, "health", "policy", "--file", str(again))
+        again.write_text(policy.read_text().replace("family: nvidia", "family: martian"))
+        tranche(site, site.operator.token, "health", "policy", "--file", str(again), status=2)
         tranche(site, site.operator.token, "health", "policy", "--file", str(policy))
         fleet(site, 48)
         site.until(lambda: any(device["signals"] for device in devices(site).values()))

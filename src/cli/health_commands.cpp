@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // health, repair, receipts: whether devices are fit, who mends them, and the proofs behind a job.
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
@@ -15,6 +17,31 @@ using wire::ReceiptBook;
 using wire::RepairList;
 using wire::RepairView;
 
+// What was not as it should be, or how much was.
+std::string found_by(const wire::AcceptanceReceipt& test) {
+  std::string out;
+  std::size_t passed = 0;
+  for (const wire::TestOutcome& row : test.tests) {
+    if (row.verdict == wire::Verdict::kPass) {
+      ++passed;
+      continue;
+    }
+    out += (out.empty() ? "" : "; ") + row.name + ' ' + std::string(wire::name_of(row.verdict));
+    if (!row.detail.empty()) out += ": " + row.detail;
+  }
+  return out.empty() ? std::to_string(passed) + " of " + std::to_string(passed) + " passed" : out;
+}
+
+// Those that need somebody first.
+std::vector<wire::DeviceHealth> by_state(std::vector<wire::DeviceHealth> devices) {
+  const auto rank = [](const wire::DeviceHealth& one) {
+    return std::pair(one.state == wire::DeviceState::kHealthy, wire::name_of(one.state));
+  };
+  std::stable_sort(
+      devices.begin(), devices.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  return devices;
+}
+
 Table board_table(const HealthBoard& board) {
   Table table({{"DEVICE"},
                {"NODE"},
@@ -24,17 +51,24 @@ Table board_table(const HealthBoard& board) {
                {"HEALTH"},
                {"JOBS", Align::kRight},
                {"LAST TEST"},
+               {"TESTED", Align::kLeft, Show::kWide},
+               {"FOUND", Align::kLeft, Show::kWide},
                {"SIGNALS", Align::kRight},
-               {"LAST SIGNAL"}});
-  for (const wire::DeviceHealth& device : board.items) {
+               {"LAST SIGNAL"},
+               {"SEEN", Align::kLeft, Show::kWide},
+               {"TEXT", Align::kLeft, Show::kWide}});
+  for (const wire::DeviceHealth& device : by_state(board.items)) {
     std::string test = "-";
     if (device.last_test)
       test = std::string(wire::name_of(device.last_test->level)) + ' ' +
              std::string(wire::name_of(device.last_test->verdict));
-    std::string last = "-";
-    if (!device.signals.empty())
-      last = device.signals.back().source + ' ' + std::to_string(device.signals.back().code) + " -> " +
-             device.signals.back().action;
+    std::string last = "-", seen = "-", words = "-";
+    if (!device.signals.empty()) {
+      const wire::SignalView& signal = device.signals.back();
+      last = signal.source + ' ' + std::to_string(signal.code) + " -> " + signal.action;
+      seen = local_time_text(signal.at);
+      words = signal.text;
+    }
     table.add({text(device.device),
                device.node,
                device.model,
@@ -43,14 +77,22 @@ Table board_table(const HealthBoard& board) {
                device.health,
                std::to_string(device.leases),
                test,
+               device.last_test ? local_time_text(device.last_test->at) : "-",
+               device.last_test ? found_by(*device.last_test) : "-",
                std::to_string(device.signals.size()),
-               last});
+               last,
+               seen,
+               words});
   }
   return table;
 }
 
-std::string board_text(const HealthBoard& board) {
-  std::string out = board.items.empty() ? "" : board_table(board).text() + "\n";
+Show columns_of(const Session& session) {
+  return session.output() == Output::kWide ? Show::kWide : Show::kAlways;
+}
+
+std::string board_text(const HealthBoard& board, Show columns) {
+  std::string out = board.items.empty() ? "" : board_table(board).text(columns) + "\n";
   for (const auto& [state, count] : board.states) out += state + " " + std::to_string(count) + "  ";
   out += "\nsignal table " + board.table_version + "; " + std::to_string(board.left_lately) +
          " left service lately";
@@ -72,7 +114,7 @@ void add_health(const Command& root, Program& program) {
         const auto answer = session.get<HealthBoard>("/v1/health");
         session.print(answer.body,
                       {.table = [&] { return board_table(answer.value); },
-                       .text = [&] { return board_text(answer.value); }});
+                       .text = [&] { return board_text(answer.value, columns_of(session)); }});
       });
   const auto wanted = std::make_shared<std::string>();
   const Command& breaker = add_command(group,
@@ -135,6 +177,7 @@ Table repair_table(const std::vector<RepairView>& repairs) {
 
 std::string repair_text(const RepairView& one) {
   std::string out = repair_table({one}).text();
+  if (one.expected) out += "\nexpected back " + local_time_text(*one.expected) + "\n";
   if (!one.note.empty()) out += "\n" + one.note + "\n";
   if (one.evidence.empty()) return out;
   Table table({{"AT"}, {"SIGNAL"}, {"VALUE", Align::kRight}, {"LED TO"}, {"TABLE"}, {"TEXT"}});
@@ -169,7 +212,9 @@ void add_repair_change(const Command& group, Program& program, const CommandText
     wire::RepairChange body{.ticket = options->ticket, .note = options->note};
     if (!options->expected.empty()) {
       body.expected = parse_instant(options->expected);
-      if (!body.expected) throw usage_failure("--expected takes a time such as 2027-01-01T00:00:00Z");
+      if (!body.expected)
+        throw usage_failure("--expected takes a time such as 2027-01-01T00:00:00Z, not '" +
+                            options->expected + "'");
     }
     Session& session = program.session();
     print(session,
@@ -280,7 +325,7 @@ void add_receipts(const Command& root, Program& program) {
   const Command& command = add_command(root,
                                        {"receipts",
                                         "Tests, wipes and limits behind a job, read back from the journal",
-                                        "tranche receipts job_00007K\ntranche receipts job_00007K -o json"});
+                                        "tranche receipts job_00007K\ntranche receipts job_00007K -o wide"});
   command.add_option("job", *job, "Id, as `ps` shows it").required();
   command.callback([job, &program] {
     Session& session = program.session();
@@ -294,7 +339,7 @@ void add_receipts(const Command& root, Program& program) {
                for (const wire::LeaseReceipts& lease : answer.value.leases)
                  if (!lease.hand_over.empty())
                    notes += "\n" + text(lease.lease) + ": " + lease.hand_over + "\n";
-               return receipts_table(answer.value).text() + notes +
+               return receipts_table(answer.value).text(columns_of(session)) + notes +
                       (answer.value.verified
                            ? "\nevery proof was read back from the journal; the whole chain: tranche "
                              "audit verify\n"
