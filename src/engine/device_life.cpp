@@ -215,6 +215,7 @@ void append_when_idle(const State& state, const Device& device, LeaseId without,
       steps.order(DeviceTask::kAccept, policy.validation, events);
     return;
   } else {
+    if (state.health.breaker_open) return;  // Not by itself.
     if (!steps.advance(LifecycleEvent::kDrainOrdered, {.reason = device.reason}, events)) return;
     steps.advance(LifecycleEvent::kDrained, {.reason = device.reason}, events);
   }
@@ -246,6 +247,7 @@ void append_health_due(const State& state, Instant at, Events& events) {
       ++moved;
       continue;
     }
+    if (waits) continue;  // Time alone does not mend it.
     const Instant began =
         probation && device.record.watched_since != Instant{} ? device.record.watched_since : device.since;
     const Instant last =

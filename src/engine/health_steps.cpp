@@ -138,6 +138,9 @@ bool withdraw(const State& state, const Device& device, const Withdrawal& why, I
     Cause kept = why.cause;
     kept.reason += "; the breaker is open, so what runs may stay";
     suspect(steps, device, kept, events);
+    // What it needs is not forgotten: it is done when the breaker is closed and nobody is on it.
+    if (steps.state() == DeviceState::kSuspect)
+      events.emplace_back(DeviceMarked{device.id, why.next, device.record.dedicated_only, false});
     return false;
   }
   if (steps.state() == DeviceState::kScrubbing) {  // Between two tenants: nobody is on it.

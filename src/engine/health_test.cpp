@@ -331,8 +331,18 @@ TEST_CASE("health: the breaker keeps a bad table or a bad day from draining the 
   world.clock += hours(1);
   REQUIRE(world.signal(world.device(nodes.back()), "xid", 95));  // It does not close by itself.
   CHECK(world.of(world.device(nodes.back())) == DeviceState::kSuspect);
+  // One that fell idle meanwhile waits, however long, and is then mended as its signal asked.
+  const DeviceId idle = world.device(nodes[6]);
+  const LeaseId left = leases_on(world.state, world.state.devices.at(idle)).front()->id;
+  REQUIRE(world.report(left, LeaseState::kEnded, EndReason::kExited));
+  REQUIRE(world.scrub(left));
+  world.clock += hours(48);
+  REQUIRE(world.run(Tick{}));
+  CHECK(world.of(idle) == DeviceState::kSuspect);
   CHECK_FALSE(world.run(SetBreaker{false}, world.ana));
   REQUIRE(world.run(SetBreaker{false}, world.root));
+  REQUIRE(world.run(Tick{}));
+  CHECK(world.of(idle) == DeviceState::kResetting);
   REQUIRE(world.signal(world.device(nodes.back()), "xid", 95));
   CHECK(world.of(world.device(nodes.back())) == DeviceState::kDraining);
 }
