@@ -44,7 +44,10 @@ def a_real_device_is_tested_before_its_first_job():
         book = site.ana.get(f"/v1/jobs/{job}/receipts").json
         assert book["verified"], book
         lease = book["leases"][0]
-        assert lease["acceptances"][0]["proof"]["found"] and lease["scrubs"][0]["clean"], book
+        assert lease["acceptances"][0]["proof"]["found"], book
+        # What it got was wiped before it came, and what it left was wiped after it.
+        assert {scrub["receipt"]["lease"] for scrub in lease["scrubs"]} == {"", lease["lease"]}, book
+        assert all(scrub["clean"] and scrub["proof"]["found"] for scrub in lease["scrubs"]), book
         assert "read back from the journal" in tranche(site, site.token, "receipts", job)
         assert lease["scrubs"][0]["proof"]["record_hash"] in tranche(site, site.token, "receipts", job, "-o", "wide")
         assert site.operator.get("/v1/audit/verify").json["intact"]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Proofs: the receipts behind a job's leases, read back from the journal, and where a device's time went.
+#include <algorithm>
 #include <array>
 
 #include "api/api.hpp"
@@ -51,9 +52,16 @@ void add_receipts(const FoundRecord& record, const engine::Lease& lease, wire::L
     if (one.lease == lease.id) out.limits.push_back({one, proof});
 }
 
+// What its devices had passed when it got them: their tests, and the wipes that went with those.
 void add_tests(const FoundRecord& record, const engine::Lease& lease, wire::LeaseReceipts& out) {
   wire::JournalProof proof = record.proof;
   proof.found = true;
+  for (wire::ScrubReceipt one : record.receipts.scrubs) {
+    one.lease = {};
+    for (const engine::Slice& slice : lease.slices)
+      if (slice.device == one.device && !one.deferred)
+        out.scrubs.push_back({one, wire::is_clean(one), proof});
+  }
   for (wire::AcceptanceReceipt one : record.receipts.acceptances) {
     if (one.lease != lease.id) one.lease = {};  // Whose it was before is nobody's business.
     for (const engine::Slice& slice : lease.slices)
@@ -79,7 +87,10 @@ std::string hand_over_of(const State& state, const engine::Lease& lease) {
 bool is_proven(const engine::Lease& lease, const wire::LeaseReceipts& receipts) {
   if (receipts.simulated || lease.slices.empty()) return true;
   const std::size_t wanted = lease.slices.size();
-  const bool wiped = lease.live() || receipts.scrubs.size() >= wanted || !receipts.hand_over.empty();
+  const auto after = std::count_if(receipts.scrubs.begin(), receipts.scrubs.end(), [&](const auto& one) {
+    return one.receipt.lease == lease.id;
+  });
+  const bool wiped = lease.live() || static_cast<std::size_t>(after) >= wanted || !receipts.hand_over.empty();
   return receipts.acceptances.size() >= wanted && wiped;
 }
 

@@ -293,7 +293,18 @@ Table receipts_table(const ReceiptBook& book) {
                std::to_string(proof.sequence),
                proof.record_hash});
   };
+  const auto add_wipes = [&](const wire::LeaseReceipts& lease, bool after) {
+    for (const wire::ProvenScrub& one : lease.scrubs)
+      if ((one.receipt.lease == lease.lease) == after)
+        row(lease,
+            one.receipt.device,
+            after ? "wiped after it" : "wiped before it",
+            one.clean ? text(one.receipt.verified) + " read back" : "NOT CLEAN",
+            one.receipt.at,
+            one.proof);
+  };
   for (const wire::LeaseReceipts& lease : book.leases) {
+    add_wipes(lease, false);
     for (const wire::ProvenTest& one : lease.acceptances)
       row(lease,
           one.receipt.device,
@@ -309,13 +320,7 @@ Table receipts_table(const ReceiptBook& book) {
           text(one.receipt.vram_peak) + " of " + text(one.receipt.vram_limit),
           one.receipt.to,
           one.proof);
-    for (const wire::ProvenScrub& one : lease.scrubs)
-      row(lease,
-          one.receipt.device,
-          "wiped after it",
-          one.clean ? text(one.receipt.verified) + " read back" : "NOT CLEAN",
-          one.receipt.at,
-          one.proof);
+    add_wipes(lease, true);
   }
   return table;
 }
@@ -343,7 +348,7 @@ void add_receipts(const Command& root, Program& program) {
                       (answer.value.verified
                            ? "\nevery proof was read back from the journal; the whole chain: tranche "
                              "audit verify\n"
-                           : "\nNOT COMPLETE: a proof is missing\n");
+                           : "\nNOT COMPLETE: a proof is missing, or its devices are being wiped still\n");
              }});
   });
 }
