@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "engine/attempt.hpp"
 #include "engine/calendar.hpp"
 #include "engine/decide.hpp"
 #include "engine/health_steps.hpp"
@@ -13,8 +14,6 @@ namespace tranche::engine {
 namespace {
 
 using policy::LifecycleEvent;
-
-constexpr Duration kDrainGrace = std::chrono::seconds(30);  // As revoked leases have it by default.
 
 policy::DeviceLife life_of(const Device& device) {
   return {.state = device.state,
@@ -153,8 +152,10 @@ std::string state_words(const State& state, const Device& device) {
     case DeviceState::kDraining: {
       std::string words = "draining";
       Instant ends{};
-      for (const Lease* lease : leases_on(state, device))
-        ends = std::max(ends, lease->revoked ? device.since + kDrainGrace : expected_end(state, *lease));
+      for (const Lease* lease : leases_on(state, device)) {
+        const Job* job = lease->revoked ? state.job(lease->job) : nullptr;
+        ends = std::max(ends, job != nullptr ? device.since + grace_of(*job) : expected_end(state, *lease));
+      }
       if (ends != Instant{} && ends < Instant::max()) append_text(words += ", ends ", ends);
       return because(words);
     }

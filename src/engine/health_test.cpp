@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "base/random.hpp"
+#include "base/text.hpp"
 #include "engine/device_life.hpp"
 #include "engine/market_world.hpp"
 #include "engine/snapshot.hpp"
@@ -126,7 +127,11 @@ TEST_CASE("health: a fault touches the jobs of its device alone; they run again 
   CHECK(world.state.leases.at(hit).revoked);
   CHECK_FALSE(world.state.leases.at(spared).revoked);
   const Device& draining = world.state.devices.at(device);
-  CHECK(draining.reason.find("xid 48") != std::string::npos);
+  CHECK(health_words(world.state, draining) ==
+        "draining, ends " + text(world.clock + seconds(30)) + ": xid 48: the device needs a reset");
+  // As long as the job itself asks for, where it does.
+  world.state.jobs.at(before.job).spec = R"({"run": "x", "checkpoint": {"path": "/work", "grace": "5m"}})";
+  CHECK(health_words(world.state, draining).starts_with("draining, ends " + text(world.clock + minutes(5))));
   CHECK(draining.record.signals.back().table_version == "signals-2");
   REQUIRE(world.report(hit, LeaseState::kEnded, EndReason::kExited, 143));
   CHECK(world.of(device) == DeviceState::kResetting);
