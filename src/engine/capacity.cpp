@@ -70,7 +70,8 @@ Capacity::Capacity() : placer_(empty_fleet()) {
 std::unique_ptr<Capacity> Capacity::rebuilt(const State& state) {
   auto capacity = std::make_unique<Capacity>();
   for (const auto& [id, node] : state.nodes) capacity->add_node(state, node);
-  // Who is on a device that takes no more work is still on it.
+  // Who is on a node or device that takes no more work is still on it.
+  for (const auto& [id, node] : state.nodes) capacity->close(id, false);
   for (const auto& [id, place] : capacity->places_)
     capacity->placer_.set_blocked(place.first, place.second, false);
   for (const auto& [id, lease] : state.leases) {

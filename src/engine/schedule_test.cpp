@@ -232,6 +232,26 @@ TEST_CASE("schedule: a lost node's work goes on elsewhere, and its late word is 
   CHECK(world.state.leases.at(world.lease_of(id)).epoch > world.state.leases.at(lease).epoch);
 }
 
+TEST_CASE("schedule: work on a node that takes no more is read back from a snapshot") {
+  Office world;
+  const NodeId a = world.node("a", 1);
+  const JobId id = world.submit(world.ana, gpus(1, 500));
+  world.schedule();
+  const LeaseId lease = world.lease_of(id);
+  REQUIRE(world.report(lease, LeaseState::kRunning).has_value());
+  SUBCASE("cordoned") {
+    REQUIRE(world.run(ChangeNode{.id = a, .cordoned = true}, world.root));
+  }
+  SUBCASE("lost") {
+    REQUIRE(world.run(LoseNode{a, "silent for 45 s"}));
+  }
+  REQUIRE(world.state.leases.at(lease).holds_slices());
+  const auto again = decode_state(encode_state(world.state));
+  REQUIRE(again.has_value());
+  world.submit(world.ana, gpus(1));
+  CHECK(world.schedule() == 0);
+}
+
 // Whole devices that nobody has wiped yet; whether there were any.
 bool wipe_all(World& world, NodeId node) {
   const auto answered = world.accept(node);
