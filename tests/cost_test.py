@@ -158,6 +158,16 @@ def credit_stops_a_job_and_is_never_passed():
     return None
 
 
+def a_period_that_ends_before_it_begins_is_refused():
+    """It is said so at once, and the server goes on answering."""
+    with Platform() as platform:
+        operator = platform.client()
+        for path in ("/v1/costs/~", "/v1/costs/~/focus", "/v1/margin"):
+            refused = operator.get(path + "?from=2026-12-01&to=2026-11-01")
+            assert refused.status == 422 and "before it begins" in refused.json["detail"], refused
+        assert operator.get("/v1/costs/~?from=2026-11-01&to=2026-12-01").status == 200
+
+
 def without_a_price_list_use_is_shown_and_free():
     """Nothing is charged until somebody says what it costs."""
     with Up("free") as up:
@@ -454,6 +464,7 @@ def with_ten_percent(net):
 
 
 if __name__ == "__main__":
-    main([without_a_price_list_use_is_shown_and_free, a_real_job_is_charged_to_the_microsecond,
+    main([without_a_price_list_use_is_shown_and_free, a_period_that_ends_before_it_begins_is_refused,
+          a_real_job_is_charged_to_the_microsecond,
           invoices_for_people_and_tags, a_missed_promise_is_credited, credit_stops_a_job_and_is_never_passed,
           a_month_is_issued_taxed_and_corrected, a_price_list_is_a_file, prices_are_told_before_anything_is_had])

@@ -9,6 +9,7 @@
 #include "engine/cost.hpp"
 #include "engine/focus.hpp"
 #include "engine/margin.hpp"
+#include "engine/refusals.hpp"
 #include "engine/spend.hpp"
 #include "wire/api_ledger.hpp"
 #include "wire/api_money.hpp"
@@ -128,6 +129,13 @@ engine::CalendarSpan span_of(const State& state, PartyId party, const Asked& ask
   return span;
 }
 
+std::optional<wire::Refusal> period_problem(const engine::CalendarSpan& days) {
+  if (days.from < days.to) return std::nullopt;
+  return engine::invalid("to",
+                         "the period ends at " + text(days.to) + ", before it begins at " + text(days.from),
+                         "give a --to after --from");
+}
+
 // "~" is the highest party whose bill the caller may see, or else himself.
 PartyId party_named(const State& state, const Actor& actor, const std::string& name) {
   if (name != "~") return engine::find_path(state, name);
@@ -162,6 +170,7 @@ void show_costs(Api& api, Call call) {
              if (auto refusal = engine::check_access(state, actor, Action::kViewBilling, party))
                return refuse(*refusal);
              const engine::CalendarSpan days = span_of(state, party, span);
+             if (auto refusal = period_problem(days)) return refuse(*refusal);
              return json(engine::cost_report(state, party, by, days.from, days.to, tag));
            });
 }
@@ -176,6 +185,7 @@ void export_focus(Api& api, Call call) {
     if (auto refusal = engine::check_access(state, actor, Action::kViewBilling, party))
       return refuse(*refusal);
     const engine::CalendarSpan days = span_of(state, party, span);
+    if (auto refusal = period_problem(days)) return refuse(*refusal);
     std::string table = engine::focus_csv(state, party, days.from, days.to);
     if (!check) return document("text/csv; charset=utf-8", std::move(table));
     const auto payable = engine::focus_payable(state, party, days.from, days.to);
@@ -217,6 +227,7 @@ void show_margin(Api& api, Call call) {
     if (auto refusal = engine::check_access(state, actor, Action::kManagePlatform, kPlatform))
       return refuse(*refusal);
     const engine::CalendarSpan days = span_of(state, kPlatform, span);
+    if (auto refusal = period_problem(days)) return refuse(*refusal);
     return json(engine::margin_report(state, by, days.from, days.to));
   });
 }

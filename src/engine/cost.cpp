@@ -94,6 +94,7 @@ using Rows = std::map<std::string, wire::CostRow>;
 Rows rows_of(
     const State& state, PartyId party, wire::CostBy by, Instant from, Instant to, const std::string& tag) {
   Rows rows;
+  if (to <= from) return rows;  // The end would be behind the beginning.
   const auto end = state.costs.lower_bound(CostKey{.day = to});
   for (auto at = state.costs.lower_bound(CostKey{.day = from}); at != end; ++at) {
     const CostLine& line = at->second;

@@ -303,6 +303,7 @@ bool is_about(const State& state, const Invoice& one, PartyId party, Instant fro
 
 std::string focus_csv(const State& state, PartyId party, Instant from, Instant to) {
   Table table(state);
+  to = std::max(from, to);  // Else the end would be behind the beginning.
   const auto end = state.costs.lower_bound(CostKey{.day = to});
   for (auto at = state.costs.lower_bound(CostKey{.day = from}); at != end; ++at)
     if (is_at_or_below(state, at->first.party, party)) table.add_line(at->second);
