@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "engine/lease_meter.hpp"
+#include "engine/price.hpp"
 #include "engine/spend.hpp"
 
 namespace tranche::engine {
@@ -45,6 +46,20 @@ std::vector<MeterPlan> possible_plans(
 
 Duration first_hold(const MeterPlan& plan, const Ask& ask) {
   return ask.time == Duration{} ? plan.ahead : std::min(plan.ahead, ask.time);
+}
+
+// Whoever bought capacity that such a job fits into has paid for it, whatever else he can pay.
+bool is_paid_for(const State& state, PartyId owner, const Ask& ask, Instant at) {
+  return std::any_of(state.bookings.begin(), state.bookings.end(), [&](const auto& entry) {
+    const Booking& claim = entry.second;
+    return claim.contract != ContractId{} && claim.state == BookingState::kBooked &&
+           is_at_or_below(state, owner, claim.owner) && claim.ask.profile == ask.profile &&
+           claim.ask.gpu_milli() >= ask.gpu_milli() &&
+           (ask.model.empty() || is_model(claim.ask.model, ask.model)) &&
+           std::any_of(claim.windows.begin(), claim.windows.end(), [&](const BookedWindow& window) {
+             return window.to > at;
+           });
+  });
 }
 
 }  // namespace
@@ -157,6 +172,7 @@ std::optional<Refusal> funding_problem(const State& state,
     if (!problem) return std::nullopt;
     if (!first) first = std::move(problem);
   }
+  if (first && is_paid_for(state, owner, ask, at)) return std::nullopt;
   return first;
 }
 

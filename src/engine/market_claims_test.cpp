@@ -51,6 +51,39 @@ struct Floor : MarketWorld {
   }
 };
 
+TEST_CASE("market and calendar: what was bought is used by those who can pay for nothing else") {
+  Floor world;
+  const wire::PriceRule rule{.name = "dear", .gpu_hour = units(1'000'000)};
+  REQUIRE(world.run(SetPriceList{{.name = "dear", .rules = {rule}}}, world.root));
+  REQUIRE(world.offer(1000, 4).has_value());
+  REQUIRE(world.buy(1, 1000, 4).has_value());
+  const auto refused = world.run(SubmitJob{.owner = world.traders[2], .ask = gpus(2)}, world.traders[2]);
+  CHECK(refused.error().rule == "credit");
+  REQUIRE(world.run(Tick{}).has_value());
+  const JobId id = world.submit(world.traders[1], gpus(1));
+  world.schedule();
+  CHECK(world.lease_of(id).booking != ClaimId{});
+  CHECK(world.state.meters.empty());
+}
+
+TEST_CASE("market and calendar: half of a device that was bought takes a job for half of it") {
+  Floor world;
+  world.share(0);
+  world.share(1);
+  world.node("b", 1);  // Free for everybody: what was bought goes first all the same.
+  REQUIRE(world.offer(1000, 4).has_value());
+  REQUIRE(world.buy(1, 500, 4).has_value());
+  REQUIRE(world.run(Tick{}).has_value());
+  world.schedule();
+  Ask half = gpus(1, 500);
+  half.vram_each = world.state.device(world.gpu)->facts.vram.count / 2;
+  REQUIRE(half.vram_each % (1 << 20) != 0);  // Not whole MiB: where shares are rounded.
+  const JobId id = world.submit(world.traders[1], half);
+  world.schedule();
+  REQUIRE(world.job(id).state == JobState::kStarting);
+  CHECK(world.lease_of(id).booking != ClaimId{});
+}
+
 TEST_CASE("market and calendar: what is booked or runs is not offered, what is offered is not booked") {
   Floor world;
   REQUIRE(world.book(2, 1000, 1h, 1h).has_value());

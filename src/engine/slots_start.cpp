@@ -158,9 +158,12 @@ class Starter {
     const bool whole = hold->shape.whole();
     const std::int64_t milli = whole ? booked.milli : hold->shape.milli;
     const std::int64_t vram = whole ? booked.vram : hold->shape.vram_mib * kMib;
-    const Slice slice{
+    const std::int64_t left = vram - used.vram;
+    Slice slice{
         .device = device.id, .milli = static_cast<std::uint16_t>(shape.milli), .vram = shape.vram_mib * kMib};
-    if (milli - used.milli < slice.milli || vram - used.vram < slice.vram) return std::nullopt;
+    // A share of a device is held in whole MiB and asked for in those it begins: the last may be a part only.
+    if (slice.vram > left && slice.vram - left <= kMib) slice.vram = left;
+    if (milli - used.milli < slice.milli || left < slice.vram) return std::nullopt;
     return slice;
   }
 
