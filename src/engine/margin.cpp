@@ -29,7 +29,7 @@ struct Sum {
 class Margin {
  public:
   Margin(const State& state, MarginBy by, Instant from, Instant to)
-      : state_(state), by_(by), from_(from), to_(to) {
+      : state_(state), by_(by), from_(from), to_(std::max(from, to)) {
     find_held();
   }
 
@@ -92,14 +92,15 @@ class Margin {
 
   void add_revenue(const CostLine& line) {
     if (simulated_.contains(line.key.job)) return;
+    if (line.key.of_exchange()) return;  // Paid to a seller: the operator's part of it is the fee.
     const std::int64_t net = line.amount.micros - line.credited.micros;
     const auto held = held_.find(line.key.job);
     if (by_ == MarginBy::kTenant) {
       sums_[path_of(state_, tenant_of(state_, line.key.party))].revenue += net;
     } else if (held == held_.end()) {
-      sums_[line.key.volume != VolumeId{} ? "(storage)"
-            : line.key.of_exchange()      ? "(exchange)"
-                                          : "(no device)"]
+      sums_[line.key.volume != VolumeId{}         ? "(storage)"
+            : line.key.source == CostSource::kFee ? "(exchange)"
+                                                  : "(no device)"]
           .revenue += net;
     } else {
       share_out(held->second, net);

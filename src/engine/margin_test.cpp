@@ -94,6 +94,16 @@ TEST_CASE("margin: costs are refused for the past, for unknown nodes and to othe
   CHECK(rule_of({}, shop.ana) != "taken");
 }
 
+TEST_CASE("margin: of a trade only the fee is the operator's") {
+  Shop shop;
+  CostLine bought{.key = {.day = shop.midnight, .party = shop.ana}, .amount = units(100)};
+  CostLine fee{.key = {.day = shop.midnight, .party = shop.acme, .source = CostSource::kFee},
+               .amount = units(2)};
+  for (const CostLine& line : {bought, fee}) shop.state.costs.emplace(line.key, line);
+  CHECK(row(shop.report_by(MarginBy::kNode), "(exchange)").revenue == units(2));
+  CHECK(row(shop.report_by(MarginBy::kTenant), "acme").revenue == units(2));
+}
+
 TEST_CASE("margin: simulated devices are left out") {
   Shop shop;
   shop.node("sim-1", 4);
