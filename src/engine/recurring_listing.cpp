@@ -51,6 +51,17 @@ bool is_disabled(const State& state, PartyId party) {
   return false;
 }
 
+// An organisation has no roles of its own: whoever manages its capacity by now speaks for it.
+Actor speaker_for(const State& state, PartyId owner) {
+  const PartyKind kind = owner.kind();
+  if (kind == PartyKind::kUser || kind == PartyKind::kService) return {owner};
+  for (const Party* at = state.party(owner); at != nullptr; at = state.party(at->parent))
+    for (const Grant& grant : at->grants)
+      if (role_allows(grant.role, Action::kManageCapacity) && !is_disabled(state, grant.holder))
+        return {grant.holder};
+  return {owner};
+}
+
 void forget_next(State& state, ListingId id) {
   std::erase_if(state.index.work->listings, [id](const auto& entry) { return entry.second == id; });
 }
@@ -116,7 +127,8 @@ Events list_again(const State& state, const Envelope& envelope, const RecurringL
     return Events{std::move(ran)};
   }
   // In the name of its owner, by what he may do now.
-  auto made = decide(state, envelope, Actor{listing.owner}, listing_of(listing.offer, window, envelope.at));
+  auto made = decide(
+      state, envelope, speaker_for(state, listing.owner), listing_of(listing.offer, window, envelope.at));
   if (!made) {
     ran.why = made.error().message;
     if (!made.error().fix.empty()) ran.why += "; " + made.error().fix;

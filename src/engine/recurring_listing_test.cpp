@@ -23,7 +23,10 @@ struct Nights : MarketWorld {
     return windows;
   }
   Decision offer(std::vector<TimeSpan> windows, Duration ahead = 12h, std::size_t who = 0) {
-    return run(SetRecurringListing{.owner = traders[who],
+    return offer_of(traders[who], std::move(windows), ahead, who);
+  }
+  Decision offer_of(PartyId owner, std::vector<TimeSpan> windows, Duration ahead, std::size_t who) {
+    return run(SetRecurringListing{.owner = owner,
                                    .offer = {.device = gpu, .quantity = 1000, .price = 10},
                                    .every = "day 22:00",
                                    .zone = "Europe/Madrid",
@@ -38,6 +41,15 @@ struct Nights : MarketWorld {
   }
   const RecurringListing& listing() const { return state.recurring_listings.at({1}); }
 };
+
+TEST_CASE("recurring listing: what somebody sells for his tenant is listed each time") {
+  Nights world;
+  REQUIRE(world.offer_of(world.tenants[0], world.nights(2), 12h, 0));
+  world.at(world.first - 12h);
+  CHECK(world.listing().missed == 0);
+  REQUIRE(world.listing().orders.size() == 1);
+  CHECK(world.state.market.books.order(world.listing().orders[0])->party == world.tenants[0]);
+}
 
 TEST_CASE("recurring listing: each window is listed its time ahead, once, and not before") {
   Nights world;
