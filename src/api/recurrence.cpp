@@ -23,19 +23,20 @@ std::string upper_case(std::string_view text) {
   return out;
 }
 
-constexpr std::array<std::string_view, 7> kDays{"MO", "TU", "WE", "TH", "FR", "SA", "SU"};
+constexpr std::array<std::string_view, 7> kDays{
+    "MONDAYS", "TUESDAYS", "WEDNESDAYS", "THURSDAYS", "FRIDAYS", "SATURDAYS", "SUNDAYS"};
 
-// "mon,wed" -> "MO,WE"; empty when it is something else.
+// "mon,wed" -> "MO,WE": two letters of a day or more of them; empty when it is something else.
 std::string days_list(std::string_view every) {
   std::string list;
   while (!every.empty()) {
     const std::size_t end = std::min(every.find(','), every.size());
     const std::string day = upper_case(every.substr(0, end));
-    const auto known = std::find_if(kDays.begin(), kDays.end(), [&](std::string_view two) {
-      return day.size() >= 2 && day.starts_with(two);
+    const auto known = std::find_if(kDays.begin(), kDays.end(), [&](std::string_view name) {
+      return day.size() >= 2 && name.starts_with(day);
     });
     if (known == kDays.end()) return {};
-    list += (list.empty() ? "" : ",") + std::string(*known);
+    list += (list.empty() ? "" : ",") + std::string(known->substr(0, 2));
     every.remove_prefix(std::min(end + 1, every.size()));
   }
   return list;

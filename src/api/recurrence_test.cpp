@@ -129,6 +129,19 @@ TEST_CASE(
   CHECK(changes > 200);
 }
 
+TEST_CASE("recurrence: days are named by two letters or more of them, and by nothing else") {
+  for (const char* day : {"we", "wed", "Wednesday", "wednesdays"}) {
+    CAPTURE(day);
+    const auto repeat = read_repeat(day, 1, "");
+    REQUIRE(repeat);
+    CHECK(repeat->rule.find("BYDAY=WE") != std::string::npos);
+  }
+  for (const char* none : {"w", "weekdaze", "monkey", "mon,frog", "day,mon"}) {
+    CAPTURE(none);
+    CHECK_FALSE(read_repeat(none, 1, ""));
+  }
+}
+
 TEST_CASE("recurrence: the nights of Madrid") {
   const Zone zone = madrid();
   // Skipped: counted with the offset before the gap. Twice: the first.
