@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/failure.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "base/check.hpp"
 #include "base/text.hpp"
 #include "cli/human.hpp"
@@ -63,7 +66,12 @@ std::string amount_text(std::string_view rule, std::int64_t amount) {
     return gpus_text(amount) + " GPU";
   if (rule.find("bytes") != std::string_view::npos) return text(Bytes{amount});
   if (rule.find("gpu_seconds") != std::string_view::npos) return hours_text(amount) + " GPU-hours";
-  if (rule.find("spend") != std::string_view::npos) return text(Money{amount});
+  if (rule.find("spend") != std::string_view::npos || rule == "credit" || rule == "collar" ||
+      rule == "overdraft")
+    return text(Money{amount});
+  constexpr std::array<std::string_view, 7> kPortions{
+      "immediate", "fill_or_kill", "length_min", "quantity_min", "self_trade", "kinds", "audience"};
+  if (std::find(kPortions.begin(), kPortions.end(), rule) != kPortions.end()) return gpus_text(amount);
   return std::to_string(amount);
 }
 

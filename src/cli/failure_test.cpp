@@ -82,6 +82,8 @@ TEST_CASE("failure: amounts are written in the unit of their rule") {
   CHECK(amount_text("devices.H100", 1500) == "1.5 GPU");
   CHECK(amount_text("gpu_seconds", 5400) == "1.5 GPU-hours");
   CHECK(amount_text("spend", 2'500'000) == "2.50");
+  CHECK(amount_text("credit", 1'485'000) == "1.485");
+  CHECK(amount_text("immediate", 500) == "0.5");
   CHECK(amount_text("jobs", 7) == "7");
 }
 

@@ -5,6 +5,7 @@
 #include "engine/decide.hpp"
 #include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
+#include "engine/market_portion.hpp"
 #include "engine/offer.hpp"
 #include "engine/refusals.hpp"
 
@@ -34,7 +35,9 @@ std::optional<Refusal> resale_problem(const State& state, const ListCapacity& c)
   return Refusal{.reason = Reason::kConflict,
                  .rule = "contract",
                  .message = "that part of the contract is offered or sold already",
-                 .fix = "offer at most " + std::to_string(contract->quantity - offered) + " thousandths",
+                 .fix = offered < contract->quantity
+                            ? "offer at most " + portion_text(contract->quantity - offered)
+                            : "cancel the other offer (tranche market orders), or choose another window",
                  .limit = contract->quantity,
                  .used = offered,
                  .asked = c.quantity};

@@ -38,19 +38,26 @@ const Instrument& traded_by(const State& state, const PlaceOrder& c) {
 
 std::optional<Refusal> shape_problem(const State& state, const PlaceOrder& c, Instant at) {
   if (c.quantity == 0 || c.quantity > kQuantityMost || c.quantity_min > c.quantity)
-    return invalid(
-        "quantity", "a quantity is above zero, and its minimum not above it", "give for example 0.5");
+    return invalid("quantity",
+                   "a quantity is above zero and at most 10000, and its minimum not above it",
+                   "give for example 0.5");
   if (!traded_by(state, c).shape.empty() &&
       (c.quantity % kWholePortion != 0 || c.quantity_min % kWholePortion != 0))
     return invalid("quantity", "partitions are traded whole", "give a whole number of them");
   if (c.price <= 0 || c.price > kPriceMost)
     return invalid("price", "a price is above zero", "prices go in steps of " + hourly(1));
-  if (c.slots == 0 || c.slots_min > c.slots)
+  if (c.slots == 0)
     return invalid("window", "a window has a slot of 15 minutes at least", "give a longer window");
+  if (c.slots_min > c.slots)
+    return invalid("length_min",
+                   "the shortest part is longer than the window, " + text(kSlot * c.slots),
+                   "give a shorter --min, or a longer window");
   if (c.first_slot < slot_of(at))
     return invalid("window", "the window begins in the past", "begin now or later");
   if (start_of(c.first_slot + c.slots) > at + state.market.rules.horizon)
-    return invalid("horizon", "the window ends further ahead than is traded", "choose an earlier window");
+    return invalid("horizon",
+                   "the window ends further ahead than is traded, " + text(state.market.rules.horizon),
+                   "choose an earlier window");
   if (c.time_in_force == TimeInForce::kGtd && c.expires <= at)
     return invalid("expires", "an order good till a date needs a date to come", "give a later time");
   if (c.floor < 0 || c.floor > c.price)
@@ -68,9 +75,9 @@ std::optional<Refusal> collar_problem(const State& state, const BookState& book,
                  .rule = "collar",
                  .message = "the price is too far from the last one, " + hourly(book.last),
                  .fix = "give a price from " + hourly(std::max<std::int64_t>(low, 1)) + " to " + hourly(high),
-                 .limit = price < low ? low : high,
-                 .used = book.last,
-                 .asked = price};
+                 .limit = (price < low ? low : high) * kPriceStep,
+                 .used = book.last * kPriceStep,
+                 .asked = price * kPriceStep};
 }
 
 std::optional<Refusal> piece_problem(const Piece* piece, const PlaceOrder& c) {
@@ -80,7 +87,7 @@ std::optional<Refusal> piece_problem(const Piece* piece, const PlaceOrder& c) {
   return Refusal{.reason = Reason::kConflict,
                  .rule = "piece",
                  .message = "that much is not left of the piece during that window",
-                 .fix = "offer at most " + std::to_string(free) + " thousandths, or another window",
+                 .fix = "offer at most " + portion_text(free) + ", or another window",
                  .limit = piece->quantity,
                  .used = piece->quantity - free,
                  .asked = c.quantity};
@@ -174,35 +181,6 @@ std::optional<Refusal> trade_problem(const State& state, PartyId party, Side sid
   return std::nullopt;
 }
 
-Refusal nothing_left(const State& state, const MarketOrder& order) {
-  std::uint64_t left = 0;
-  std::int64_t best = 0;
-  const Side other = order.side == Side::kBuy ? Side::kSell : Side::kBuy;
-  const Admitting context{state, nullptr};
-  const policy::Admission admission = admission_of(context);
-  state.market.books.each_at(order.book, order.first_slot, other, [&](const MarketOrder& maker) {
-    const bool buys = order.side == Side::kBuy;
-    const bool for_him = (!maker.restricted && !order.restricted) ||
-                         admission.admits(&context, buys ? maker : order, buys ? order : maker);
-    if (!for_him) return true;
-    if (best == 0) best = maker.price;
-    const bool reached = buys ? maker.price <= order.price : maker.price >= order.price;
-    if (reached) left += maker.open_at(order.first_slot);
-    return reached;
-  });
-  return {.reason = Reason::kConflict,
-          .rule = order.time_in_force == TimeInForce::kFok ? "fill_or_kill" : "immediate",
-          .message = best == 0 ? "nothing is offered in that window"
-                               : std::to_string(left) + " thousandths are left at that price, the best is " +
-                                     hourly(best),
-          .fix = left > 0 ? "ask for less, or let it be filled in parts"
-                          : (best == 0 ? "choose another window, or let the order rest"
-                                       : "raise the limit to " + hourly(best) + ", or let the order rest"),
-          .limit = static_cast<std::int64_t>(left),
-          .used = 0,
-          .asked = order.quantity};
-}
-
 void promise(Market& market, const MarketOrder& order, int sign) {
   Piece* piece = market.pieces.find(order.piece);
   if (piece == nullptr) return;
@@ -294,8 +272,8 @@ std::optional<Refusal> append_order(
   const Admitting context{state, piece};
   const policy::Match match = market.books.match(order, admission_of(context));
   const bool rests = order.time_in_force == TimeInForce::kGtc || order.time_in_force == TimeInForce::kGtd;
-  if (match.fills.empty() && !rests) return nothing_left(state, order);
-  if (match.fills.empty() && !match.met_itself) return std::nullopt;
+  if (match.fills.empty() && (!rests || match.met_itself)) return nothing_left(state, order);
+  if (match.fills.empty()) return std::nullopt;
   const MarketOrder taker = order;  // Appending may move the event.
   const Money paid = append_fills(state, taker, match, at, events, market.next_contract);
   if (match.met_itself) {

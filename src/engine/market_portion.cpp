@@ -26,6 +26,13 @@ const policy::PartitionProfile* profile_on(const State& state, const Portion& po
 
 }  // namespace
 
+std::string portion_text(std::uint64_t milli) {
+  std::string out = std::to_string(milli / kWholePortion);
+  std::string part = std::to_string(kWholePortion + milli % kWholePortion).substr(1);
+  part.erase(part.find_last_not_of('0') + 1);
+  return part.empty() ? out : out + "." + part;
+}
+
 Slice slice_of(const State& state, const Portion& portion) {
   const std::int64_t vram = portion.device.facts.vram.count;
   if (portion.shape.empty()) {

@@ -20,6 +20,7 @@ struct Portion {
   std::uint8_t start = 0;  // Of a partition.
 };
 
+[[nodiscard]] std::string portion_text(std::uint64_t milli);  // 500 -> "0.5"
 [[nodiscard]] Slice slice_of(const State&, const Portion&);
 [[nodiscard]] wire::Ask ask_of(const State&, const Portion&);
 

@@ -172,6 +172,62 @@ TEST_CASE("market: refusals name the rule") {
   check_books(world.state);
 }
 
+TEST_CASE("market: a refusal says which rule stood in the way, and what would pass") {
+  MarketWorld world;
+  const std::int64_t slot = world.now_slot() + 1;
+  const auto refusal = [&](PlaceOrder bid, std::size_t who) {
+    bid.time_in_force = TimeInForce::kIoc;
+    const auto decision = world.run(bid, world.traders[who]);
+    REQUIRE_FALSE(decision);
+    return decision.error();
+  };
+  const auto offer =
+      [&](std::int64_t first, std::uint32_t quantity_min, std::uint32_t slots_min, Audience to) {
+        return world.run(ListCapacity{.owner = world.traders[0],
+                                      .device = world.device(0),
+                                      .quantity = 1000,
+                                      .first_slot = first,
+                                      .slots = 8,
+                                      .price = 400,
+                                      .quantity_min = quantity_min,
+                                      .slots_min = slots_min,
+                                      .audience = std::move(to)},
+                         world.traders[0]);
+      };
+  REQUIRE(offer(slot, 500, 4, {}));
+  const Refusal short_one = refusal(world.bid(1, 500, slot, 2, 1000), 1);
+  CHECK(short_one.rule == "length_min");
+  CHECK(short_one.message.find("1h at least") != std::string::npos);
+  CHECK(refusal(world.bid(1, 500, slot, 4, 250), 1).message.find("0.5 at least") != std::string::npos);
+  CHECK(refusal(world.bid(1, 100, slot, 4, 1000), 1).fix.find("raise the limit to 1.60/h") !=
+        std::string::npos);
+  CHECK(refusal(world.bid(1, 500, slot, 12, 1000), 1).message.find("not all of the window") !=
+        std::string::npos);
+  CHECK(refusal(world.bid(0, 500, slot, 4, 1000), 0).rule == "self_trade");
+
+  REQUIRE(offer(slot + 20, 0, 1, {{}, {wire::WorkloadKind::kInference}}));
+  const Refusal kinds = refusal(world.bid(1, 500, slot + 20, 4, 1000), 1);
+  CHECK(kinds.rule == "kinds");
+  CHECK(kinds.fix.find("--kind inference") != std::string::npos);
+  REQUIRE(offer(slot + 40, 0, 1, {{world.tenants[2]}, {}}));
+  CHECK(refusal(world.bid(1, 500, slot + 40, 4, 1000), 1).rule == "audience");
+  PlaceOrder unknown = world.bid(1, 500, slot, 4, 1000);
+  unknown.book = 0;
+  unknown.instrument.model = "H1OO";
+  CHECK(refusal(unknown, 1).message == "nothing like that is traded here");
+  check_books(world.state);
+}
+
+TEST_CASE("market: a bid that would rest beside an offer of its own tenant is refused") {
+  MarketWorld world;
+  const std::int64_t slot = world.now_slot() + 1;
+  REQUIRE(world.list(0, world.device(0), 400, slot, 4));
+  const Money before = world.free(0);
+  CHECK(rule_of(world.run(world.bid(0, 400, slot, 4, 1000), world.traders[0])) == "self_trade");
+  CHECK(world.free(0) == before);
+  CHECK(world.state.market.books.size() == 1);
+}
+
 TEST_CASE("market: a listing for some is closed to others") {
   MarketWorld world;
   const std::int64_t slot = world.now_slot() + 1;

@@ -6,6 +6,7 @@
 
 #include "engine/access.hpp"
 #include "engine/market_claims.hpp"
+#include "engine/market_portion.hpp"
 #include "engine/price.hpp"
 
 namespace tranche::engine {
@@ -42,6 +43,13 @@ bool may_offer(const State& state, PartyId seller, const Certified& device) {
          tenant_of(state, seller) == tenant_of(state, device.owner);
 }
 
+bool is_own_simulated(const State& state, const Offer& offer) {
+  const Device* device = state.device(offer.device);
+  if (device == nullptr) return false;
+  const Node& node = state.nodes.at(device->node);
+  return node.simulated && may_offer(state, offer.owner, Certified{.owner = node.owner});
+}
+
 }  // namespace
 
 std::optional<Certified> certified_as(const State& state, DeviceId id) {
@@ -68,6 +76,12 @@ std::optional<Certified> certified_as(const State& state, DeviceId id) {
 
 Result<Slice, Refusal> place_offer(const State& state, Instant now, const Offer& offer) {
   const auto found = certified_as(state, offer.device);
+  if (!found && is_own_simulated(state, offer)) {
+    return refuse(Refusal{.reason = Reason::kPolicy,
+                          .rule = "acceptance",
+                          .message = text(offer.device) + " is simulated, and was not certified",
+                          .fix = "ask the operator: tranche market certify " + text(offer.device)});
+  }
   if (!found || !may_offer(state, offer.owner, *found)) return refuse(not_found());
   if (!found->accepted) {
     return refuse(Refusal{.reason = Reason::kPolicy,
@@ -80,16 +94,18 @@ Result<Slice, Refusal> place_offer(const State& state, Instant now, const Offer&
     return place_on_calendar(state, now, offer);
   const std::int64_t taken = offered(state, offer);
   if (taken + offer.quantity <= kWholeDevice) return place_on_calendar(state, now, offer);
-  return refuse(
-      Refusal{.reason = Reason::kConflict,
-              .rule = "calendar",
-              .message = text(offer.device) + " is offered or sold already during that window",
-              .fix = taken < kWholeDevice
-                         ? "offer at most " + std::to_string(kWholeDevice - taken) + " thousandths of it"
-                         : "choose another window or device",
-              .limit = kWholeDevice,
-              .used = taken,
-              .asked = offer.quantity});
+  return refuse(Refusal{
+      .reason = Reason::kConflict,
+      .rule = "calendar",
+      .message = taken == 0 ? "an offer is of one device, " + text(offer.device) + ", or a part of it"
+                            : text(offer.device) + " is offered or sold already during that window",
+      .fix =
+          taken < kWholeDevice
+              ? "offer at most " + portion_text(static_cast<std::uint64_t>(kWholeDevice - taken)) + " of it"
+              : "choose another window or device",
+      .limit = kWholeDevice,
+      .used = taken,
+      .asked = offer.quantity});
 }
 
 DeviceId device_to_offer(const State& state, const ListCapacity& wanted, NodeId node) {

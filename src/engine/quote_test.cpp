@@ -96,7 +96,7 @@ TEST_CASE(
     "quote: it takes money, room in the budget, and no more than eight of a tenant; strangers see none") {
   Quoting world;
   REQUIRE(world.list(0, world.device(0), 500, world.slot, 96));
-  CHECK(world.run(world.question(0), world.traders[0]).error().rule == "immediate");  // His own.
+  CHECK(world.run(world.question(0), world.traders[0]).error().rule == "self_trade");  // His own.
   Quota quota;
   quota.spend = Money{100};
   REQUIRE(world.limit(world.tenants[1], quota));

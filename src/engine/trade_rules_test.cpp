@@ -54,12 +54,12 @@ TEST_CASE("trade rules: whom the buyer may not trade with is passed over, and wh
   Regions world;
   world.bind(world.tenants[2], {.name = "partners", .when = {}, .then = {.trade_with = {{"tenant0"}}}});
   CHECK(world.buy("eu").has_value());
-  CHECK(world.buy("us").error().rule == "immediate");
+  CHECK(world.buy("us").error().rule == "audience");
 
   Regions other;
   other.bind(other.tenants[1], {.name = "partners", .when = {}, .then = {.trade_with = {{"tenant0"}}}});
   CHECK(other.buy("eu").has_value());
-  CHECK(other.buy("us").error().rule == "immediate");  // Although it was listed before the rule was made.
+  CHECK(other.buy("us").error().rule == "audience");  // Although it was listed before the rule was made.
 }
 
 TEST_CASE("trade rules: a list that allows nothing is refused where it is written") {
