@@ -93,16 +93,13 @@ void show_earnings(Api& api, Call call) {
     std::map<PartyId, wire::SellerView> sellers;
     for (const std::uint64_t id : state.market.contracts.ids()) {
       const engine::Contract& contract = *state.market.contracts.find(id);
-      const bool shown = contract.seller == actor.party ||
-                         engine::may(state, actor, engine::Action::kViewBilling, contract.seller);
-      if (!shown) continue;
+      if (!sees_trades(state, actor, engine::Side::kSell, contract.seller)) continue;
       const auto [entry, fresh] = sellers.try_emplace(contract.seller);
       if (fresh) entry->second = seller_view(state, contract.seller);
       add_contract(entry->second, contract);
     }
     for (const auto& [seller, record] : state.market.reliability) {
-      const bool shown =
-          seller == actor.party || engine::may(state, actor, engine::Action::kViewBilling, seller);
+      const bool shown = sees_trades(state, actor, engine::Side::kSell, seller);
       if (shown && !sellers.contains(seller)) sellers.emplace(seller, seller_view(state, seller));
     }
     wire::SellerList out;

@@ -3,6 +3,7 @@
 #include "api/api.hpp"
 #include "api/market_views.hpp"
 #include "api/problem.hpp"
+#include "base/wall_clock.hpp"
 #include "engine/market_fill.hpp"
 
 namespace tranche::api {
@@ -15,7 +16,7 @@ using Shown = Result<net::Response, wire::Refusal>;
 // Which book is meant depends on what is offered now.
 engine::KeepQuote question_of(const State& state, engine::PlaceOrder order) {
   const std::int64_t first = order.first_slot;
-  if (order.first_slot == 0) order.first_slot = engine::slot_of(state.now);
+  if (order.first_slot == 0) order.first_slot = engine::slot_of(std::max(wall_clock(), state.now));
   return {.party = order.party,
           .book = engine::book_for(state, order),
           .workload = order.workload,

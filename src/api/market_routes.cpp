@@ -6,6 +6,7 @@
 #include "api/market_views.hpp"
 #include "api/problem.hpp"
 #include "base/text.hpp"
+#include "base/wall_clock.hpp"
 #include "wire/gpu_catalog.hpp"
 
 namespace tranche::api {
@@ -38,7 +39,8 @@ void show_depth(Api& api, Call call) {
   if (!at.empty() && !instant) return bad(call, "at", "must be a time", "2026-11-15T20:00:00Z");
   api.view(std::move(call), [book, instant](const State& state, const Actor&) -> Shown {
     if (book == 0 || book > state.market.instruments.size()) return refuse(engine::not_found());
-    return json(depth_view(state, book, engine::slot_of(instant.value_or(state.now))));
+    return json(
+        depth_view(state, book, engine::slot_of(instant.value_or(std::max(wall_clock(), state.now)))));
   });
 }
 
@@ -51,24 +53,32 @@ void list_fills(Api& api, Call call) {
 void quote(Api& api, Call call) {
   const auto body = parse<wire::OrderBody>(call);
   if (!body) return call.reply.send(problem(body.error(), call.envelope.request_id));
-  api.view(std::move(call), [command = command_of(*body)](const State& state, const Actor& actor) -> Shown {
-    return json(quote_view(state, command, actor.party));
+  api.view(std::move(call), [body = *body](const State& state, const Actor& actor) -> Shown {
+    const PartyId party = body.party.empty() ? actor.party : engine::find_path(state, body.party);
+    if (party != actor.party)
+      if (auto refusal = engine::check_access(state, actor, engine::Action::kSubmitJob, party))
+        return refuse(*refusal);
+    return json(quote_view(state, command_of(body), party, std::max(wall_clock(), state.now)));
   });
 }
 
 net::Response outcome_of(const server::Outcome& outcome) {
   wire::OrderOutcome out;
   std::uint64_t id = 0;
+  std::int64_t area = 0, slots = 1;
   for (const engine::Event& event : *outcome.events) {
     if (const auto* placed = std::get_if<engine::OrderPlaced>(&event)) {
       id = placed->order.id;
+      slots = placed->order.slots;
       out.order = id_text("ord_", id);
     }
     if (const auto* filled = std::get_if<engine::OrderFilled>(&event)) {
       out.paid.micros += filled->buy == id ? filled->value.micros : 0;
+      area += std::int64_t{filled->quantity} * filled->slots;
       out.contracts.push_back(id_text("ctr_", filled->contract.value));
     }
   }
+  out.milli_traded = area / slots;
   if (const auto* order = outcome.state->market.books.order(id)) {
     out.resting = true;
     out.milli_open = order->open_area() / order->slots;
@@ -92,14 +102,11 @@ void place_order(Api& api, Call call) {
 void list_orders(Api& api, Call call) {
   api.view(std::move(call), [](const State& state, const Actor& actor) -> Shown {
     wire::OrderList out;
-    std::map<PartyId, bool> seen;
+    std::map<std::pair<engine::Side, PartyId>, bool> seen;
     for (const std::uint64_t id : state.market.books.ids()) {
       const engine::MarketOrder& order = *state.market.books.order(id);
-      const auto [entry, fresh] = seen.try_emplace(order.party, false);
-      if (fresh) {
-        entry->second = order.party == actor.party ||
-                        engine::may(state, actor, engine::Action::kViewBilling, order.party);
-      }
+      const auto [entry, fresh] = seen.try_emplace(std::pair{order.side, order.party}, false);
+      if (fresh) entry->second = sees_trades(state, actor, order.side, order.party);
       if (entry->second) out.items.push_back(order_view(state, order));
       if (out.items.size() == 1000) break;
     }
@@ -128,13 +135,12 @@ void list_capacity(Api& api, Call call) {
 void list_contracts(Api& api, Call call) {
   api.view(std::move(call), [](const State& state, const Actor& actor) -> Shown {
     wire::ContractList out;
-    const auto mine = [&](PartyId party) {
-      return party == actor.party || engine::may(state, actor, engine::Action::kViewBilling, party);
-    };
     for (const std::uint64_t id : state.market.contracts.ids()) {
       const engine::Contract& contract = *state.market.contracts.find(id);
-      if (mine(contract.buyer)) out.items.push_back(contract_view(state, contract, true));
-      if (mine(contract.seller)) out.items.push_back(contract_view(state, contract, false));
+      if (sees_trades(state, actor, engine::Side::kBuy, contract.buyer))
+        out.items.push_back(contract_view(state, contract, true));
+      if (sees_trades(state, actor, engine::Side::kSell, contract.seller))
+        out.items.push_back(contract_view(state, contract, false));
       if (out.items.size() >= 1000) break;
     }
     return json(out);

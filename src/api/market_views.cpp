@@ -46,11 +46,24 @@ std::optional<std::int64_t> delivered_milli(const engine::State& state, PartyId 
   return static_cast<std::int64_t>(Int128{found->second.delivered} * 1000 / found->second.sold);
 }
 
+// Who may trade for a party sees what was traded for it, with whatever token.
+bool may_trade_for(const engine::State& state, engine::Actor actor, engine::Side side, PartyId party) {
+  actor.scope = engine::Scope::kAdmin;
+  if (side == engine::Side::kSell) return engine::may(state, actor, engine::Action::kManageCapacity, party);
+  return engine::is_at_or_below(state, actor.party, party) &&
+         engine::may(state, actor, engine::Action::kSubmitJob, party);
+}
+
 std::string state_name(engine::ContractState state) {
   return std::string(wire::name_of(state));
 }
 
 }  // namespace
+
+bool sees_trades(const engine::State& state, const engine::Actor& actor, engine::Side side, PartyId party) {
+  return party == actor.party || engine::may(state, actor, engine::Action::kViewBilling, party) ||
+         may_trade_for(state, actor, side, party);
+}
 
 Money hourly(std::int64_t price) {
   return {price * engine::kPriceStep};
@@ -245,11 +258,14 @@ void add_contract(wire::SellerView& seller, const engine::Contract& contract) {
   seller.penalty.micros += contract.penalty.micros;
 }
 
-wire::QuoteView quote_view(const engine::State& state, engine::PlaceOrder asked, PartyId party) {
+wire::QuoteView quote_view(const engine::State& state, engine::PlaceOrder asked, PartyId party, Instant now) {
   wire::QuoteView out;
   asked.party = party;
   asked.slots = std::max<std::uint32_t>(asked.slots, 1);
-  if (asked.first_slot == 0) asked.first_slot = engine::slot_of(state.now);
+  if (asked.first_slot == 0) {  // As the order would be: from the slot that runs, of which the rest is paid.
+    asked.first_slot = engine::slot_of(now);
+    if (engine::start_of(asked.first_slot) < now) ++asked.slots;
+  }
   engine::MarketOrder bid{.id = state.market.next_order,
                           .book = engine::book_for(state, asked),
                           .party = party,
@@ -264,15 +280,18 @@ wire::QuoteView quote_view(const engine::State& state, engine::PlaceOrder asked,
                           .open = asked.quantity,
                           .quantity_min = asked.quantity_min};
   bid.slots_min = asked.slots_min == 0 ? bid.slots : asked.slots_min;
-  if (bid.book == 0) return out;
   const engine::Admitting context{state, nullptr};
   std::int64_t area = 0;
   for (const auto& fill : state.market.books.match(bid, engine::admission_of(context)).fills) {
     if (out.best == Money{}) out.best = hourly(fill.price);
     area += std::int64_t{fill.quantity} * fill.slots;
-    out.cost_now.micros += fill.price * fill.quantity * fill.slots;
+    out.cost_now.micros += engine::value_of(fill, now).micros;
   }
   out.milli_now = area / bid.slots;
+  if (area == 0) {
+    const engine::Refusal none = engine::nothing_left(state, bid);
+    out.why = none.message + "; " + none.fix;
+  }
   out.most = asked.price == 0 ? out.cost_now : Money{asked.price * asked.quantity * bid.slots};
   return out;
 }

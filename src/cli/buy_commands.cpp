@@ -23,6 +23,9 @@ struct BuyOptions {
 
 // --tif says it by name; --rest, --all and --expires say it in words.
 wire::OrderLife life_of(const BuyOptions& options) {
+  if (options.all && (options.rest || !options.expires.empty()))
+    throw usage_failure("--all is at once or nothing, and leaves nothing that rests",
+                        "leave one of them out");
   const wire::OrderLife said = options.all                ? wire::OrderLife::kFok
                                : !options.expires.empty() ? wire::OrderLife::kGtd
                                : options.rest             ? wire::OrderLife::kGtc
@@ -78,6 +81,7 @@ void print_quote(Session& session, const Answer<wire::QuoteView>& answer) {
                        return table;
                      },
                  .names = [&] { return answer.value.id + "\n"; }});
+  if (!answer.value.why.empty()) session.say(answer.value.why);
 }
 
 void buy(Session& session, const BuyOptions& options) {

@@ -85,20 +85,23 @@ void add_lists(const Command& group, Program& program) {
                     Table table({{"BOOK", Align::kRight},
                                  {"MODEL"},
                                  {"SHAPE"},
+                                 {"REGION"},
                                  {"ISOLATION"},
                                  {"LAST/H", Align::kRight},
                                  {"OPEN", Align::kRight},
                                  {"HIGH", Align::kRight},
                                  {"LOW", Align::kRight}});
+                    const auto price = [](Money hourly) { return hourly == Money{} ? "-" : text(hourly); };
                     for (const auto& one : answer.value.items) {
                       table.add({std::to_string(one.book),
                                  one.instrument.model,
                                  one.instrument.shape.empty() ? "-" : one.instrument.shape,
+                                 one.instrument.region.empty() ? "-" : one.instrument.region,
                                  std::string(wire::name_of(one.instrument.isolation)),
-                                 text(one.last),
-                                 text(one.day_open),
-                                 text(one.day_high),
-                                 text(one.day_low)});
+                                 price(one.last),
+                                 price(one.day_open),
+                                 price(one.day_high),
+                                 price(one.day_low)});
                     }
                     return table;
                   }});

@@ -74,6 +74,7 @@ void print_outcome(Session& session, const Answer<OrderOutcome>& answer) {
                 {.table =
                      [&] {
                        Table table({{"ORDER"},
+                                    {"TRADED", Align::kRight},
                                     {"OPEN", Align::kRight},
                                     {"PAID", Align::kRight},
                                     {"HELD", Align::kRight},
@@ -82,6 +83,7 @@ void print_outcome(Session& session, const Answer<OrderOutcome>& answer) {
                        for (const std::string& one : outcome.contracts)
                          contracts += (contracts.empty() ? "" : " ") + one;
                        table.add({outcome.order,
+                                  gpus_text(outcome.milli_traded),
                                   outcome.resting ? gpus_text(outcome.milli_open) : "-",
                                   text(outcome.paid),
                                   text(outcome.held),

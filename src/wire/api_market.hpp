@@ -112,8 +112,9 @@ struct QuoteView {  // What an order would trade now, and the most it can cost.
   Money best{};                      // An hour of a device; zero: nothing is offered.
   std::string id{};                  // Of a quote that is kept; empty: it is worth what it is worth now.
   std::optional<Instant> expires{};  // Until then it is kept.
+  std::string why{};                 // Where nothing could be had: which rule, and what would pass.
 };
-BOOST_DESCRIBE_STRUCT(QuoteView, (), (milli_now, cost_now, most, best, id, expires))
+BOOST_DESCRIBE_STRUCT(QuoteView, (), (milli_now, cost_now, most, best, id, expires, why))
 
 struct CandleView {
   Instant start{};
@@ -235,8 +236,9 @@ struct OrderOutcome {  // Answers an order.
   std::int64_t milli_open = 0;
   Money paid{}, held{};
   std::vector<std::string> contracts{};
+  std::int64_t milli_traded = 0;  // On average over the window that was asked for.
 };
-BOOST_DESCRIBE_STRUCT(OrderOutcome, (), (order, resting, milli_open, paid, held, contracts))
+BOOST_DESCRIBE_STRUCT(OrderOutcome, (), (order, resting, milli_open, paid, held, contracts, milli_traded))
 
 struct ListingBody {
   std::string owner{};     // Empty: the caller.
