@@ -14,7 +14,9 @@ using wire::AccountView;
 
 Money money_value(const std::string& option, const std::string& given) {
   if (const auto amount = parse_money(given)) return *amount;
-  throw usage_failure(option + " takes an amount such as 12.50, not '" + given + "'");
+  throw usage_failure(
+      option + " takes an amount such as 12.50, with at most six decimals and below 9 trillion, not '" +
+      given + "'");
 }
 
 void print(Session& session, const Answer<AccountView>& answer) {

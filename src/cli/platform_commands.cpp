@@ -69,6 +69,7 @@ View view_of(const Settings& settings) {
     rows.add({"reference-vram", text(Bytes{settings.reference_vram_bytes})});
     rows.add({"remember-requests", text(settings.remember_requests)});
     rows.add({"keep-ended-jobs", text(settings.keep_ended_jobs)});
+    rows.add({"hold-ahead", text(settings.hold_ahead)});
     rows.add({"prepare", std::to_string(settings.prepare_percent) + "%"});
     rows.add({"minimum-run", text(settings.minimum_run)});
     std::string fair;
@@ -80,12 +81,12 @@ View view_of(const Settings& settings) {
   return {.table = table, .names = [] {
             return std::string(
                 "on-demand-gpu-hour\ncurrency\nreference-vram\nremember-requests\nkeep-ended-"
-                "jobs\nprepare\nminimum-run\nfair\n");
+                "jobs\nhold-ahead\nprepare\nminimum-run\nfair\n");
           }};
 }
 
 struct SettingsOptions {
-  std::string rate{}, currency{}, vram{}, remember{}, keep{}, minimum_run{};
+  std::string rate{}, currency{}, vram{}, remember{}, keep{}, minimum_run{}, hold_ahead{};
   std::optional<std::uint32_t> prepare{};
   std::vector<std::string> fair{};
 };
@@ -123,6 +124,7 @@ Settings changed(Settings settings, const SettingsOptions& options) {
          parse_duration,
          settings.keep_ended_jobs,
          "--keep-ended-jobs takes a duration such as 30d");
+  change(options.hold_ahead, parse_duration, settings.hold_ahead, "--hold-ahead takes a duration such as 1h");
   change(options.minimum_run,
          parse_duration,
          settings.minimum_run,
@@ -157,6 +159,8 @@ void add_settings(const Command& root, Program& program) {
   set.add_option("--remember-requests", options->remember, "How long idempotency keys hold")
       .type_name("DURATION");
   set.add_option("--keep-ended-jobs", options->keep, "How long ended jobs are listed").type_name("DURATION");
+  set.add_option("--hold-ahead", options->hold_ahead, "So much of what runs is covered by money set aside")
+      .type_name("DURATION");
   set.add_option("--minimum-run",
                  options->minimum_run,
                  "What was stopped for others is left alone so long, and elastic jobs grow no sooner")

@@ -101,7 +101,8 @@ struct Options {
 
 Money price_value(const std::string& option, const std::string& given) {
   if (const auto amount = parse_money(given)) return *amount;
-  throw usage_failure(option + " takes an amount such as 2.40, not '" + given + "'");
+  throw usage_failure(option + " takes an amount such as 2.40, with at most six decimals, not '" + given +
+                      "'");
 }
 
 // frames=0.05

@@ -320,7 +320,11 @@ Result<Money, Refusal> on_demand_hold(
     if (!total || *total > *at->quota.spend)
       return refuse(too_dear(path_of(state, at->id), *at->quota.spend, used));
   }
-  if (!covered) return refuse(over);
+  if (!covered) {
+    Refusal bounded = over;
+    bounded.fix += "; or bound what it may cost by a spend limit (--spend): it runs on demand then";
+    return refuse(bounded);
+  }
   return *cost;
 }
 

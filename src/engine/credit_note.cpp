@@ -41,13 +41,20 @@ std::optional<Refusal> note_problem(const CreditInvoice& command) {
   return std::nullopt;
 }
 
-std::optional<Refusal> bill_problem(const wire::InvoiceView& bill, const CreditInvoice& command) {
+std::optional<Refusal> bill_problem(const wire::InvoiceView& bill,
+                                    const CreditInvoice& command,
+                                    Instant now) {
   if (!bill.statement_of.empty())
     return Refusal{
         .reason = Reason::kConflict,
         .rule = "payer",
         .message = bill.party + " is not billed itself; it stands on the invoice of " + bill.statement_of,
         .fix = "credit that one; tranche invoice list " + bill.statement_of + " shows it"};
+  if (!bill.final && bill.lines.empty() && bill.to <= now)
+    return Refusal{.reason = Reason::kConflict,
+                   .rule = "issued",
+                   .message = "there is no invoice " + bill.id + ": nothing was charged in that month",
+                   .fix = "tranche invoice list shows the months that were charged"};
   if (!bill.final)
     return Refusal{.reason = Reason::kConflict,
                    .rule = "issued",
@@ -145,7 +152,7 @@ Decision decide(const State& state,
   if (state.party(command.party) == nullptr) return refuse(not_found());
   if (auto r = note_problem(command)) return refuse(*r);
   const wire::InvoiceView bill = invoice(state, command.party, command.month);
-  if (auto r = bill_problem(bill, command)) return refuse(*r);
+  if (auto r = bill_problem(bill, command, envelope.at)) return refuse(*r);
   const std::uint32_t row = tax_row_of(bill, command.line);
   if (auto r = total_problem(state, bill, row, command.amount)) return refuse(*r);
   CreditNote note{

@@ -70,6 +70,8 @@ std::string rule_problem(const State& state, const PriceList& list, const PriceR
   if (rule.used_percent > 100) return "used_percent is 0 to 100";
   if (rule.used_percent > 0 && rule.basis != ChargeBasis::kMixed)
     return "used_percent goes with basis: mixed";
+  if (rule.used_percent == 0 && rule.basis == ChargeBasis::kMixed)
+    return "a mixed price says which part of it is by use: used_percent, 1 to 100";
   if (rule.dimension != wire::ChargeDimension::kCompute && rule.basis != ChargeBasis::kAllocated)
     return "a price by memory is of what was allocated: how busy a device was is counted in compute";
   if (rule.minute_from > kDay || rule.minute_to > kDay || rule.minute_from == rule.minute_to)
