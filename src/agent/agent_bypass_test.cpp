@@ -83,7 +83,7 @@ struct GuardedNode : Node {
     const BootTime since = boot_time();
     const wire::LeaseReport end = server.wait_for_state({lease}, LeaseState::kEnded);
     MESSAGE("ended after ", (boot_time() - since) / 1'000'000, " ms: ", end.message);
-    CHECK(end.reason == EndReason::kWentAround);
+    REQUIRE(end.reason == EndReason::kWentAround);
     CHECK_FALSE(wire::is_platform_fault(end.reason));
     CHECK(end.message.find("went around the guard: ") == 0);
     const auto signal = server.wait_for<wire::HealthSignal>([&](const wire::HealthSignal& one) {
@@ -162,8 +162,7 @@ TEST_CASE("agent: each way around the guard is closed, or ends its job; who stay
   }
   for (const Way& way : kDetected) {
     CAPTURE(std::string(way.name));
-    node.run(++lease, way.command);
-    CHECK(node.word_of(lease) == "taken");
+    node.run(++lease, way.command);  // It may be ended before it can say what it took.
     node.expect_ended_for_it(lease);
   }
   // Without its broker nobody is accused; the next one goes on with every account.
