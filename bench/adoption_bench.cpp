@@ -63,11 +63,9 @@ std::vector<Row> adoption_rows() {
   const double took = std::chrono::duration<double>(Clock::now() - began).count();
   for (const JobId id : jobs) {
     const wire::JobDetail detail = user.job(id);
-    if (wire::is_over(detail.job.state)) {
+    if (wire::is_over(detail.job.state))
       progress("adoption: " + text(id) + " ended: " + detail.job.reason + "; " + detail.message);
-    } else {
-      user.ask("POST", "/v1/jobs/" + text(id) + "/stop");
-    }
+    user.stop(id);
   }
   for (const JobId id : jobs) user.until_over(id);
   return {{.what = "of 200 running jobs, undisturbed by a kill of agent and server and adopted by the next",

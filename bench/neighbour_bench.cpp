@@ -88,14 +88,14 @@ std::vector<Row> neighbour_rows() {
     std::this_thread::sleep_for(kSettle);
     const double beside = rate(good, victim, kWindow);
     const auto end = bad.job(other);
-    bad.ask("POST", "/v1/jobs/" + text(other) + "/stop");
+    bad.stop(other);
     bad.until_over(other);
     const double loss = (1 - beside / alone) * 100;
     worst = std::max(worst, loss);
     rows.push_back(
         {.what = std::string("a job's loss while its neighbour ") + evil.name, .value = loss, .unit = "%"});
   }
-  good.ask("POST", "/v1/jobs/" + text(victim) + "/stop");
+  good.stop(victim);
   good.until_over(victim);
   rows.push_back(
       {.what = "the worst of these", .value = worst, .unit = "%", .goal = 5, .better = Better::kLower});

@@ -89,7 +89,7 @@ std::vector<Row> node_path_rows() {
                   .better = Better::kLower,
                   .peer = "30 minutes is what the industry reports",
                   .peer_source = PeerSource::kQuoted});
-  fresh.ask("POST", "/v1/jobs/" + text(first) + "/stop");
+  fresh.stop(first);
   return rows;
 }
 

@@ -35,6 +35,14 @@ wire::JobDetail Caller::job(JobId id) {
   return get<wire::JobDetail>("/v1/jobs/" + text(id));
 }
 
+void Caller::stop(JobId id) {
+  try {
+    ask("POST", "/v1/jobs/" + text(id) + "/stop");
+  } catch (const std::runtime_error&) {
+    if (!wire::is_over(job(id).job.state)) throw;
+  }
+}
+
 wire::JobDetail Caller::until_over(JobId id, std::chrono::milliseconds look) {
   constexpr auto kMost = 240s;
   const auto patience = std::chrono::steady_clock::now() + kMost;

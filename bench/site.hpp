@@ -29,6 +29,7 @@ class Caller {  // Somebody with a token.
   }
   JobId submit(std::string_view job);
   wire::JobDetail job(JobId id);
+  void stop(JobId id);  // One that is over is left as it is.
   // Throws std::runtime_error when it takes longer than any row here may.
   wire::JobDetail until_over(JobId id, std::chrono::milliseconds look = std::chrono::milliseconds(5));
   [[nodiscard]] const std::string& token() const { return token_; }
