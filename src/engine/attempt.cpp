@@ -6,6 +6,7 @@
 #include "engine/device_life.hpp"
 #include "engine/handover.hpp"
 #include "engine/lease_meter.hpp"
+#include "engine/schedule.hpp"
 #include "wire/job_spec.hpp"
 
 namespace tranche::engine {
@@ -101,6 +102,16 @@ Event outcome(const State& state, const Envelope& envelope, const Job& job, cons
 }
 
 }  // namespace
+
+LeaseGranted grant_for(const State& state, const Job& job, std::uint32_t rank, std::uint64_t nth) {
+  return {.id = {state.next_lease + nth - 1},
+          .job = job.id,
+          .attempt = job.attempts + 1,
+          .rank = rank,
+          .epoch = (state.sequence + 1) * kEpochsOfRecord + nth,
+          .owner = job.owner,
+          .isolation = job.ask.isolation};
+}
 
 bool is_own_error(EndReason reason) {
   return !is_platform_fault(reason) && !goes_on(reason) && reason != EndReason::kNone;

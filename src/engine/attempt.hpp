@@ -12,6 +12,9 @@ inline void append(Events& events, Events more) {
   events.insert(events.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
+// The nth lease that a record gives, from one on: what follows from its job and from its number.
+[[nodiscard]] LeaseGranted grant_for(const State&, const Job&, std::uint32_t rank, std::uint64_t nth);
+
 // The report that a lease is over, and what that means for its job and the other members of its gang.
 [[nodiscard]] Events lease_over(
     const State&, const Envelope&, const Lease&, wire::LeaseReport report, std::uint64_t link_sequence);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/attempt.hpp"
 #include "engine/fabric.hpp"
 #include "engine/gang_network.hpp"
 #include "engine/market_claims.hpp"
@@ -219,18 +220,13 @@ void Pass::note_use(const Job& job, const policy::Shape& shape, const Place& pla
 
 void Pass::grant(const Job& job, PartyId tenant, std::uint32_t rank, const Place& place) {
   ++leases_;
-  events_.push_back(LeaseGranted{.id = {state_.next_lease + leases_ - 1},
-                                 .job = job.id,
-                                 .attempt = job.attempts + 1,
-                                 .rank = rank,
-                                 .node = place.node,
-                                 .epoch = (state_.sequence + 1) * kEpochsOfRecord + leases_,
-                                 .owner = job.owner,
-                                 .tenant = tenant,
-                                 .isolation = job.ask.isolation,
-                                 .trust_group = trust_group(state_, tenant),
-                                 .slices = place.slices,
-                                 .why = reason_of(job, tenant)});
+  LeaseGranted granted = grant_for(state_, job, rank, leases_);
+  granted.node = place.node;
+  granted.tenant = tenant;
+  granted.trust_group = trust_group(state_, tenant);
+  granted.slices = place.slices;
+  granted.why = reason_of(job, tenant);
+  events_.push_back(std::move(granted));
 }
 
 std::int64_t Pass::started_by(PartyId tenant) const {

@@ -3,44 +3,16 @@
 #include <algorithm>
 #include <doctest/doctest.h>
 
-#include "engine/world.hpp"
+#include "engine/partition_world.hpp"
 
 namespace tranche::engine {
 namespace {
 
 using namespace std::chrono_literals;
 
-Ask partition(const std::string& profile, std::uint8_t priority = 50) {
-  Ask ask = gpus(1, 143);
-  ask.isolation = Isolation::kHard;
-  ask.profile = profile;
-  ask.priority = priority;
-  return ask;
-}
-
-struct Promises : World {
-  PartyId acme = create(PartyKind::kTenant, kPlatform, "acme");
-  PartyId globex = create(PartyKind::kTenant, kPlatform, "globex");
-  PartyId ana = user(acme, "ana");
-  PartyId bo = user(globex, "bo");
-
-  void book(const std::string& profile, Duration ahead) {
-    const BookWindows command{
-        .ask = partition(profile), .windows = {{clock + ahead, clock + ahead + 2h}}, .zone = "UTC"};
-    REQUIRE(run(command, bo).has_value());
-  }
-  const Lease& lease_of(JobId id) { return state.leases.at(state.jobs.at(id).leases.front()); }
-  bool waits(JobId id) const { return state.jobs.at(id).state == JobState::kPending; }
-  JobId submit_now(const Ask& ask) {
-    const JobId job = submit(ana, ask);
-    schedule();
-    return job;
-  }
-};
-
 // Else the node would be kept for whoever it was promised to, and be idle, for ever.
 TEST_CASE("promises: one ends when what was left for it goes unwiped to another job of its tenant") {
-  Promises world;
+  PartitionWorld world;
   world.node("a", 3);
   Ask guest = gpus(1);
   guest.preemptible = true;
@@ -71,7 +43,7 @@ TEST_CASE("promises: one ends when what was left for it goes unwiped to another 
 }
 
 TEST_CASE("promises: what was freed for a job that cannot have it any more is for others in the same pass") {
-  Promises world;
+  PartitionWorld world;
   world.partitionable("cut", 1);
   Ask guest = gpus(1);
   guest.preemptible = true;

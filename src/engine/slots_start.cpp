@@ -173,19 +173,14 @@ class Starter {
              std::uint32_t rank,
              const BookedPlace& place) {
     ++leases_;
-    events_.push_back(LeaseGranted{.id = {state_.next_lease + leases_ - 1},
-                                   .job = job.id,
-                                   .attempt = job.attempts + 1,
-                                   .rank = rank,
-                                   .node = place.node,
-                                   .epoch = (state_.sequence + 1) * kEpochsOfRecord + leases_,
-                                   .owner = job.owner,
-                                   .tenant = booking.tenant,
-                                   .isolation = job.ask.isolation,
-                                   .trust_group = group,
-                                   .slices = place.slices,
-                                   .why = "in the window of " + text(booking.id),
-                                   .booking = booking.id});
+    LeaseGranted granted = grant_for(state_, job, rank, leases_);
+    granted.node = place.node;
+    granted.tenant = booking.tenant;
+    granted.trust_group = group;
+    granted.slices = place.slices;
+    granted.why = "in the window of " + text(booking.id);
+    granted.booking = booking.id;
+    events_.push_back(std::move(granted));
   }
 
   struct Host {

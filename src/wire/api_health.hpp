@@ -148,7 +148,7 @@ struct LeaseReceipts {
   std::string node{};
   bool simulated = false;
   std::vector<ProvenTest> acceptances{};  // That its devices had passed when it was granted.
-  std::vector<ProvenScrub> scrubs{};      // Of what it left behind.
+  std::vector<ProvenScrub> scrubs{};      // Before it, and of what it left.
   std::vector<ProvenLimit> limits{};
   std::string hand_over{};  // In words, when no wipe was due at its end.
 };
