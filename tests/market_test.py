@@ -212,7 +212,7 @@ def a_quote_holds():
     with Platform() as platform:
         operator, seller, buyer = exchange(platform)
         tranche = command_of(platform)
-        tranche(operator, "market", "rules", "set", "--quotes", "2s", "--fee", "1.5%")
+        tranche(operator, "market", "rules", "set", "--quotes", "10m", "--fee", "1.5%")
         assert "1.5 %" in tranche(operator, "market", "rules", "show")
         seller.post("/v1/market/listings", {"device": "gpu_000001", "length": "8h", "hourly": "2.00"})
         quoted = json.loads(tranche(buyer, "-o", "json", "market", "quote", "H100", "--for", "2h", "--keep"))
@@ -221,6 +221,7 @@ def a_quote_holds():
         tranche(other, "market", "buy", "--quote", quoted["id"], code=3)  # For him there is no such quote.
         bought = json.loads(tranche(buyer, "-o", "json", "market", "buy", "--quote", quoted["id"]))
         assert len(bought["contracts"]) == 1 and float(bought["paid"]) <= float(quoted["cost_now"]), (bought, quoted)
+        tranche(operator, "market", "rules", "set", "--quotes", "5s")
         again = json.loads(tranche(buyer, "-o", "json", "market", "quote", "H100", "--for", "1h", "--from",
                                    slot_from_now(4), "--keep"))
         held = buyer.get("/v1/accounts/buyer").json["held"]
@@ -288,6 +289,12 @@ def nobody_learns_who_the_other_is():
         assert seller.get("/v1/market/contracts").json["items"][0]["counterparty"] == "buyer"
 
 
+def end_of_this_slot():
+    """Always sooner than the notice of a whole slot; any later moment may be rounded up to one that is late enough."""
+    now = datetime.datetime.now(datetime.timezone.utc).replace(second=0, microsecond=0)
+    return (now + datetime.timedelta(minutes=15 - now.minute % 15)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def a_seller_takes_back_with_notice():
     """Not without it; then the contract ends earlier, and the buyer has the rest and a penalty at once."""
     with Platform() as platform:
@@ -296,8 +303,7 @@ def a_seller_takes_back_with_notice():
         seller.post("/v1/market/listings", {"device": "gpu_000001", "length": "8h", "hourly": "2.00"})
         buyer.post("/v1/market/orders", {"instrument": H100, "milli": 1000, "length": "4h", "hourly": "2.00", "life": "fok"})
         before = float(buyer.get("/v1/accounts/buyer").json["credit"])
-        soon = (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        early = tranche(seller, "market", "reclaim", "ctr_000001", "--at", soon, code=6)
+        early = tranche(seller, "market", "reclaim", "ctr_000001", "--at", end_of_this_slot(), code=6)
         assert "15m" in early and "or later" in early, early
         tranche(buyer, "market", "reclaim", "ctr_000001", code=3)
         tranche(seller, "market", "reclaim", "ctr_000001")
