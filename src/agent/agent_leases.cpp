@@ -206,7 +206,10 @@ void Agent::look(Job& job) {
         guard_->change(job.folder.grant, job.physical, phase == JobPhase::kPaused);
       } catch (const std::exception& error) { options_.log(error.what()); }
     }
-    if (phase == JobPhase::kEnded) settle(job);
+    if (phase == JobPhase::kEnded) {
+      send_logs(job);  // Whoever hears of the end and reads the log finds the last words in it.
+      settle(job);
+    }
     if (phase == JobPhase::kStuck && !std::exchange(job.stuck_told, true)) {
       for (const wire::SliceGrant& slice : job.folder.grant.slices)
         send_surely(wire::HealthSignal{.uuid = slice.uuid,

@@ -169,12 +169,12 @@ void Agent::welcome(const wire::Welcome& welcome) {
   spool_.acknowledge(welcome.received);
   spool_.skip_past(welcome.received);
   options_.log("connected as " + text(welcome.node) + (options_.simulated ? ", SIMULATED" : ""));
-  for (const Spool::Entry& entry : spool_.waiting()) send_entry(entry);
-  for (auto& [lease, job] : jobs_) {
+  for (auto& [lease, job] : jobs_) {  // Before the reports: last words come before an end.
     for (std::uint32_t stream = 0; stream < kStreams; ++stream)
       job.sent[stream] = job.folder.page().acknowledged[stream];
     send_logs(job);
   }
+  for (const Spool::Entry& entry : spool_.waiting()) send_entry(entry);
   beat();
   if (wants_renewal(identity_, std::chrono::system_clock::now())) renew_certificate();
 }

@@ -63,6 +63,27 @@ TEST_CASE("agent: the same grant twice starts once, an older epoch is refused") 
   CHECK(all.find("stale") == std::string::npos);
 }
 
+TEST_CASE("agent: the last words of a job come before its end") {
+  Node node;
+  node.start();
+  node.server.send(Node::grant(1, "echo first; while [ ! -e /work/go ]; do sleep 0.02; done; echo last"));
+  node.server.wait_for<wire::LogChunk>([](const auto& chunk) { return chunk.bytes == "first\n"; });
+  node.stop();
+  node.server.forget();
+  const std::filesystem::path job = node.data / "leases/lease_000001";
+  write_whole(job / "work/go", "", 0644);
+  while (std::filesystem::exists(job / "work")) ::usleep(1000);  // Removed when the job is over.
+  node.start();                                                  // Finds words and end at once.
+  node.server.wait_for_state({1}, LeaseState::kEnded);
+  std::string words;
+  for (const auto& frame : node.server.frames()) {
+    if (const auto chunk = wire::open_frame<wire::LogChunk>(frame)) words += chunk->bytes;
+    const auto report = wire::open_frame<wire::LeaseReport>(frame);
+    if (report && report->state == LeaseState::kEnded) break;
+  }
+  CHECK(words.find("last\n") != std::string::npos);
+}
+
 TEST_CASE("agent: a job gets its checkpoint signal and may end in its own way") {
   Node node;
   node.start();
