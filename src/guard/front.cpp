@@ -27,6 +27,7 @@ constexpr std::uint32_t kBatchLeast = 16;         // Launches in a row that are 
 constexpr std::uint64_t kLongKernelNs = 100'000;  // A measure costs some 3 us of the caller: 3 % at worst.
 constexpr std::uint64_t kMeasureSpacingNs = 300'000;  // Shorter ones: 1 % of the caller's time,
 constexpr std::uint64_t kSpacingAloneNs = 1'000'000;  // and less where no neighbour waits for the truth.
+constexpr std::uint64_t kSpacingYoungNs = 50'000;     // But a few of a new kernel soon.
 constexpr std::uint64_t kFirstMeasureNs = 250'000'000;
 constexpr std::uint64_t kFirstPollNs = 30'000;
 constexpr int kBrokerAnswersWithinMs = 100;
@@ -98,6 +99,11 @@ std::uint64_t credit_chunk(const LaneGate& gate, std::uint32_t& taken) {
   const std::uint64_t wanted = kCreditChunkNs << taken;
   if (!gate.arbitrated() && taken < kCreditDoublings) ++taken;
   return std::max(kCreditChunkNs, std::min(wanted, kCreditAloneNs * gate.share() / kShareWhole));
+}
+
+std::uint64_t spacing(const LaneGate& gate, const KernelTime& entry) {
+  if (KernelTimes::is_young(entry)) return kSpacingYoungNs;
+  return gate.arbitrated() ? kMeasureSpacingNs : kSpacingAloneNs;
 }
 
 // The first launch of a kernel tells how long it takes; until it has, no second one, where time is shared.
@@ -229,9 +235,8 @@ LaunchTicket before_launch(std::uint32_t device, std::uint64_t key) {
   }
   thread.credit_ns[device] -= cost;
   // Only a launch that passed the gate itself knows its place, so only such a one is measured.
-  const std::uint64_t spacing = gate.arbitrated() ? kMeasureSpacingNs : kSpacingAloneNs;
-  const bool affordable = ticket.predicted_ns >= kLongKernelNs || KernelTimes::is_young(entry) ||
-                          ticket.submitted_at - last_measure_at.load(kRelaxed) >= spacing;
+  const bool affordable = ticket.predicted_ns >= kLongKernelNs || KernelTimes::unknown(entry) ||
+                          ticket.submitted_at - last_measure_at.load(kRelaxed) >= spacing(gate, entry);
   ticket.measure = ticket.mark != 0 && affordable && kernel_times.measure_now(entry, ticket.covered);
   if (ticket.measure) last_measure_at.store(ticket.submitted_at, kRelaxed);
   thread.measured_key = ticket.measure ? key : 0;

@@ -49,6 +49,20 @@ std::uint64_t play(
   return launched;
 }
 
+TEST_CASE("gate: whoever ran out under a cap comes back rarely, and then has more to spend") {
+  Lab lab = lab_with(ShareMode::kCap, 5'000, Gate::kAlone);
+  std::uint64_t now = 1'000 * kMs;
+  unsigned waits = 0;
+  LaneGate gate = lab.gate();
+  for (const std::uint64_t end = now + 1'000 * kMs; now < end;) {
+    const Verdict verdict = gate.try_pass(kMs / 20, now);
+    if (verdict.passage == Passage::kPassed) continue;
+    ++waits;
+    now += verdict.sleep_ns;
+  }
+  CHECK(waits <= 500);
+}
+
 TEST_CASE("gate: a cap is held for short and long kernels alike, late wake-ups included") {
   for (const std::uint32_t percent : {10U, 30U, 50U, 70U, 90U}) {
     for (const std::uint64_t kernel : {kMs / 10, 2 * kMs, 20 * kMs}) {
@@ -215,6 +229,16 @@ TEST_CASE("kernel times: launches in a row tell how short each is, until the nex
   CHECK(KernelTimes::at_most_each(entry, 9'000'000, 2, 1'200) == 1'200);  // What was in a row is past.
   KernelTimes::learn_batch(entry, 100 * 50'000, 100);                     // A neighbour's work was between.
   CHECK(entry.predicted_ns.load() == 240);
+}
+
+TEST_CASE("kernel times: one row that the host tore does not make a short kernel a long one") {
+  KernelTimes times;
+  KernelTime& entry = times.resident(8);
+  for (int i = 0; i < 4; ++i) times.learn(entry, 8, 240, 1, exactly(240));
+  times.learn(entry, 8, 240, 1, exactly(1'000));
+  CHECK(entry.predicted_ns.load() < 480);
+  times.learn(entry, 8, 240, 1, exactly(1'000));  // It repeats: it is so.
+  CHECK(entry.predicted_ns.load() == 1'000);
 }
 
 TEST_CASE("kernel times: a flood of launches nobody has measured yet does not become a flood of events") {
