@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guard/cuda/measure.hpp"
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 
@@ -146,16 +147,22 @@ bool time_of(const Reference& reference, Event event, std::uint64_t& at) {
   return true;
 }
 
+// Nothing begins before the work that the process submitted before it has ended, on whatever stream; except
+// where streams overtake each other.
 void collect(const Pending& pending) {
   Reference* reference = reference_for(pending.context);
-  std::uint64_t began = state.last_end;
+  std::uint64_t own_before = 0;
   std::uint64_t ended = 0;
-  if (reference == nullptr || reference->host_ns == 0 || !time_of(*reference, pending.after, ended) ||
-      (pending.has_before && !time_of(*reference, pending.before, began))) {
+  const bool known = reference != nullptr && reference->host_ns != 0 &&
+                     time_of(*reference, pending.after, ended) &&
+                     (!pending.has_before || time_of(*reference, pending.before, own_before));
+  const bool overtaken = state.last_end >= ended;
+  if (!known || (overtaken && !pending.has_before)) {
     if (!pending.batch) measure_lost(pending.ticket);
     return;
   }
-  state.last_end = ended;
+  const std::uint64_t began = overtaken ? own_before : std::max(own_before, state.last_end);
+  state.last_end = std::max(state.last_end, ended);
   pending.batch ? batch_ended(pending.ticket, began, ended) : work_ended(pending.ticket, began, ended);
 }
 
@@ -213,8 +220,14 @@ Measure begin_measure(LaunchTicket& ticket, Stream stream) {
     return {};
   }
   refresh(*reference, ticket.submitted_at);
-  const bool chained = state.previous_measured && ticket.covered == 1 && ticket.inline_before == 0;
-  pending->has_before = !chained && record(pending->before, stream);
+  const bool chained =
+      state.previous_measured && ticket.inline_before == 0 && (ticket.covered == 1 || ticket.in_row);
+  if (ticket.in_row && !chained) {  // Another thread came between: when this one can have begun is not known.
+    state.previous_measured = false;
+    measure_lost(ticket);
+    return {};
+  }
+  pending->has_before = !chained && !ticket.first_of_row && record(pending->before, stream);
   ticket.submitted_at = monotonic_ns();
   pending->ticket = ticket;
   pending->recorded = false;
