@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The guard from outside, on the simulated device: what programs see, what is refused, and who tries to get away."""
 import json
+import re
 import signal
 import subprocess
 import time
@@ -73,6 +74,22 @@ check("modules: an image that says how large it is, and is too large, never come
       (told.stdout, device_stats("formats")["asked_most"]))
 told = run("formats-fit", ["--vram", "480MiB"], [formats, folder / "image"])
 check("modules: the same images fit where there is room", told.stdout.split() == ["100"] * 5 + ["0", "100"], told.stdout)
+packed = probe(r"""
+#include <elf.h>
+static char elf[sizeof(Elf64_Ehdr) + 2 * sizeof(Elf64_Shdr)], fat[4096];
+int main() { DEVICE CUmodule m; Elf64_Ehdr* e = (Elf64_Ehdr*)elf; Elf64_Shdr* s = (Elf64_Shdr*)(e + 1);
+  memcpy(elf, ELFMAG, SELFMAG); e->e_ident[EI_CLASS] = ELFCLASS64; e->e_shoff = sizeof *e; e->e_shentsize = sizeof *s;
+  e->e_shnum = 2; s[1].sh_type = SHT_NOBITS; s[1].sh_flags = SHF_ALLOC | SHF_WRITE; s[1].sh_size = 400 << 20;
+  unsigned char* block = (unsigned char*)fat + 80; *block++ = 0xf0; *block++ = sizeof elf - 15;  // LZ4: literals only.
+  memcpy(block, elf, sizeof elf); *(unsigned*)fat = 0xba55ed50; *(unsigned short*)(fat + 6) = 16;
+  *(size_t*)(fat + 8) = 64 + 2 + sizeof elf; *(unsigned short*)(fat + 16) = 2; *(unsigned*)(fat + 20) = 64;
+  *(size_t*)(fat + 24) = *(unsigned*)(fat + 32) = 2 + sizeof elf; *(size_t*)(fat + 56) = 0x2011;
+  *(size_t*)(fat + 72) = sizeof elf; printf("%d\n", cuModuleLoadData(&m, fat)); return 0; }""")
+told = run("packed", ["--vram", "300MiB"], [packed])
+check("modules: nor does a compressed one, whose variables its header does not tell",
+      told.stdout.split() == ["2"] and driver_calls("packed", "cuModuleLoadData") == 0, told)
+told = run("packed-fits", ["--vram", "480MiB"], [packed])
+check("modules: it fits where there is room", told.stdout.split() == ["0"], told)
 unsaid = probe(r"""
 int main() { DEVICE CUmodule m; const char* images[] = {"standin size 500MiB", "standin size 500MiB", "standin size 20MiB"};
   for (int i = 0; i < 3; ++i) printf("%d ", cuModuleLoadData(&m, images[i]));
@@ -98,8 +115,10 @@ small_slice = probe(r"""
 int main() { CUcontext c; CUdevice d; cuInit(0); cuDeviceGet(&d, 0);
   int first = cuCtxCreate_v2(&c, 0, d); printf("%d %d\n", first, cuCtxCreate_v2(&c, 0, d)); return 0; }""")
 told = run("small", ["--vram", "32MiB"], [small_slice])
-check("contexts: one that did not fit is refused before the driver is asked again",
-      told.stdout.split() == ["2", "2"] and driver_calls("small", "cuCtxCreate_v2") == 1, told)
+makers = [process for process in device_stats("small")["processes"] if process["calls"].get("cuCtxCreate_v2")]
+check("contexts: under a limit that is smaller than one the driver is never asked: its size was found out before",
+      told.stdout.split() == ["2", "2"] and all(each["name"] == "tranche" for each in makers), (told, makers))
+check("contexts: and the refusal says so", "limit 33554432 bytes, in use 0, asked for 67108864" in told.stderr, told.stderr)
 graphs = probe(r"""
 static size_t left() { size_t f, t; cuMemGetInfo_v2(&f, &t); return f; }
 int main() { DEVICE CUgraph leaf, outer, copy; CUgraphNode node; CUgraphExec exec, second; CUstream s; CUdeviceptr p;
@@ -153,6 +172,17 @@ check("time: it is warned first", "asking the job to checkpoint" in ended.stderr
 graph = run("capture", ["--vram", "1GiB", "--compute", "50%"],
             [standin / "tenant", "--seconds", "1", "--path", "graph", "--nodes", "4"])
 check("capture: graphs are captured and launched under a cap", graph.returncode == 0, graph.stderr)
+
+streams = probe(r"""
+int main() { DEVICE CUmodule m; CUfunction f; CUstream s[4]; cuModuleLoadData(&m, "any");
+  if (cuModuleGetFunction(&f, m, "busy_200us")) return 1;
+  for (int i = 0; i < 4; ++i) if (cuStreamCreate(&s[i], CU_STREAM_NON_BLOCKING)) return 2;
+  for (int i = 0; i < 4000; ++i) if (cuLaunchKernel(f, 64, 1, 1, 1, 1, 1, 0, s[i % 4], NULL, NULL)) return 3;
+  return cuCtxSynchronize(); }""")
+told = run("streams", ["--vram", "1GiB"], [streams])  # 800 ms of work; twice that was charged.
+charged = re.search(r"device time ([0-9.]+) s", told.stderr)
+seconds = float(charged[1]) if charged else 0
+check("charge: kernels that alternate between streams are charged what they take", 0.75 < seconds < 1.1, told.stderr)
 
 # --- contents -------------------------------------------------------------------------------------------------
 other = subprocess.Popen(guard_command(["--vram", "1GiB", "--name", "neighbour"],
@@ -342,6 +372,23 @@ check("pause: it goes on when there is room", told.returncode == 0, told)
 check("pause: what it holds is charged again", device_stats("pause")["free"] == (1 << 30) - held)
 out, err = keep.communicate("go\n", timeout=60)
 check("pause: every word is as it was", json.loads(out or "{}").get("wrong_words") == 0, (out, err))
+
+first = start("names", ["--vram", "1GiB", "--name", "same"], ["cat"])
+eventually(lambda: top("names", "same") != [])
+second = run("names", ["--vram", "2GiB", "--name", "same"], ["true"])
+check("names: one that runs already is refused, and its limits stay",
+      second.returncode != 0 and "same runs already" in second.stderr and top("names", "same")[4] == "1GiB", second)
+first.communicate("", timeout=60)
+
+wrong = [(["--vram", "0"], "without VRAM"), (["--vram", "two"], "not a size: two"), (["--compute", "0%"], "more than 0 %"),
+         (["--compute", "0.001%"], "least share"), (["--mode", "most"], "cap or fair"), (["--time", "0s"], "no time"),
+         (["--checkpoint-signal", "99"], "checkpoint-signal"), (["--devices", "20"], "--devices"),
+         (["--name", "a/b"], "a name has letters"), (["--vram", "1GiB", "--vram", "2GiB"], "--vram")]
+for words, why in wrong:
+    told = run("wrong", ["--vram", "1GiB"] * ("--vram" not in words) + words, ["true"])
+    check(f"usage: {' '.join(words)} is refused, and why", told.returncode == 2 and why in told.stderr, told)
+told = guard("wrong", "limit", "any")
+check("usage: a change of nothing is refused", told.returncode == 2 and "nothing to change" in told.stderr, told)
 
 # --- deaths ---------------------------------------------------------------------------------------------------
 holder = probe(r"""int main() { DEVICE CUdeviceptr p; if (cuMemAlloc_v2(&p, 700 << 20)) return 9; puts("held"); fflush(stdout);

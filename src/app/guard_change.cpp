@@ -10,6 +10,7 @@
 
 #include "app/guard_run.hpp"
 #include "base/text.hpp"
+#include "cli/failure.hpp"
 #include "guard/broker_pause.hpp"
 
 namespace tranche::app {
@@ -78,7 +79,8 @@ CLI::App* add_change(CLI::App& group,
 
 std::uint64_t size_of(const std::string& text) {
   const auto size = parse_bytes(text);
-  if (!size || size->count < 0) throw std::runtime_error("not a size: " + text);
+  if (!size || size->count < 0) throw cli::usage_failure("not a size: " + text);
+  if (size->count == 0) throw cli::usage_failure("a job without VRAM cannot use a device: " + text);
   return static_cast<std::uint64_t>(size->count);
 }
 
@@ -87,13 +89,15 @@ std::uint32_t share_of(const std::string& text) {
   double value = 0;
   try {
     value = std::stod(text, &used);
-  } catch (const std::exception&) { throw std::runtime_error("not a share: " + text); }
+  } catch (const std::exception&) { throw cli::usage_failure("not a share: " + text); }
   const bool percent = used < text.size() && text[used] == '%';
-  if (used + (percent ? 1 : 0) != text.size()) throw std::runtime_error("not a share: " + text);
+  if (used + (percent ? 1 : 0) != text.size()) throw cli::usage_failure("not a share: " + text);
   if (!percent && value <= 1.0) value *= 100;
   if (!(value > 0 && value <= 100))
-    throw std::runtime_error("a share is more than 0 % and at most 100 %: " + text);
-  return static_cast<std::uint32_t>(std::lround(value * guard::kShareWhole / 100));
+    throw cli::usage_failure("a share is more than 0 % and at most 100 %: " + text);
+  const long share = std::lround(value * guard::kShareWhole / 100);
+  if (share == 0) throw cli::usage_failure("the least share is 0.01 %: " + text);
+  return static_cast<std::uint32_t>(share);
 }
 
 void add_guard_changes(CLI::App& group) {
@@ -108,6 +112,8 @@ void add_guard_changes(CLI::App& group) {
   limit->add_option("--pause", change->pause, "on or off: as guard pause and guard resume")
       ->check(CLI::IsMember({"on", "off"}));
   limit->callback([change] {
+    if (change->vram.empty() && change->compute.empty() && change->pause.empty())
+      throw cli::usage_failure("nothing to change: --vram, --compute or --pause");
     if (change->pause.empty() || !change->vram.empty() || !change->compute.empty()) change_limits(*change);
     if (change->pause == "on") pause(*change);
     if (change->pause == "off") resume(*change);

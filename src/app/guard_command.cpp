@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // tranche broker, tranche guard run|top: the guard for people, without server or agent.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <csignal>
 #include <cstdio>
 #include <map>
@@ -11,9 +13,11 @@
 #include "app/guard_change.hpp"
 #include "app/guard_run.hpp"
 #include "base/text.hpp"
+#include "cli/failure.hpp"
 #include "cli/output.hpp"
 #include "guard/broker.hpp"
 #include "guard/broker_client.hpp"
+#include "guard/broker_context_probe.hpp"
 #include "guard/host_clock.hpp"
 
 namespace tranche::app {
@@ -23,14 +27,24 @@ guard::Broker* serving = nullptr;  // NOLINT: what the signal handler stops.
 
 std::uint64_t nanoseconds(const std::string& text) {
   const auto length = parse_duration(text);
-  if (!length || length->count() < 0) throw std::runtime_error("not a length of time: " + text);
+  if (!length || length->count() < 0) throw cli::usage_failure("not a length of time: " + text);
   return static_cast<std::uint64_t>(length->count()) * 1000;
 }
 
 guard::ShareMode mode_of(const std::string& text) {
   if (text == "cap") return guard::ShareMode::kCap;
   if (text == "fair") return guard::ShareMode::kFair;
-  throw std::runtime_error("mode is cap or fair, not " + text);
+  throw cli::usage_failure("mode is cap or fair, not " + text);
+}
+
+// It becomes the name of a socket, too.
+void check_name(const std::string& name) {
+  const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+  });
+  if (!plain || name.starts_with('.') || name.size() >= guard::kTenantNameMax)
+    throw cli::usage_failure("a name has letters, digits, '-', '_' and '.', up to " +
+                             std::to_string(guard::kTenantNameMax - 1) + ": " + name);
 }
 
 void serve_broker(const std::string& socket, const std::string& linger) {
@@ -130,8 +144,9 @@ void add_run(CLI::App& group, int& exit_code) {
   command->add_option("--priority", run->limits.priority, "Higher goes first at the next kernel");
   command->add_option("--time", texts->time, "Execution time, e.g. 10m");
   command->add_option("--grace", texts->grace, "Time between the checkpoint signal and the end");
-  command->add_option(
-      "--checkpoint-signal", run->checkpoint_signal, "Signal number that asks for a checkpoint");
+  command
+      ->add_option("--checkpoint-signal", run->checkpoint_signal, "Signal number that asks for a checkpoint")
+      ->check(CLI::Range(1, 64));
   command->add_option("--devices", run->devices, "How many devices the command sees")
       ->check(CLI::Range(1, 16));
   command->add_option("--name", run->tenant, "Name shown in guard top");
@@ -145,7 +160,9 @@ void add_run(CLI::App& group, int& exit_code) {
     run->limits.mode =
         whole ? guard::ShareMode::kUnlimited : mode_of(texts->mode.empty() ? "cap" : texts->mode);
     if (!texts->time.empty()) run->time_ns = nanoseconds(texts->time);
+    if (!texts->time.empty() && run->time_ns == 0) throw cli::usage_failure("no time at all: " + texts->time);
     run->grace_ns = std::min(nanoseconds(texts->grace), run->time_ns / 5);
+    check_name(run->tenant);
     if (run->tenant.empty()) run->tenant = "run-" + std::to_string(::getpid());
     if (run->broker_socket.empty()) run->broker_socket = default_broker_socket();
     exit_code = guard_run(*run);
@@ -172,6 +189,17 @@ void add_guard_commands(CLI::App& root, int& exit_code) {
   watch->add_option("--socket", watched->first, "The broker's socket");
   watch->add_flag("--once", watched->second, "Print once");
   watch->callback([watched] { top(watched->first, watched->second); });
+
+  auto* context = group->add_subcommand("context-size", "Bytes that a context takes on a device");
+  context->group("");  // Asked by us, before a small tenant is let in.
+  context->footer("Example:\n  tranche guard context-size 0");
+  auto device = std::make_shared<int>(0);
+  context->add_option("device", *device, "Number of the device")->required();
+  context->callback([device] {
+    std::printf("%llu\n", static_cast<unsigned long long>(guard::measure_context(*device)));
+    std::fflush(stdout);
+    ::_exit(0);  // What drivers do at the end of a program takes longer than all of this.
+  });
 
   add_guard_changes(*group);
 }

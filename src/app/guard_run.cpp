@@ -23,6 +23,7 @@ namespace tranche::app {
 namespace {
 
 constexpr std::uint64_t kBrokerRetryNs = 200'000'000;
+constexpr std::uint64_t kNamePatienceNs = 2'000'000'000;
 
 std::string own_binary() {
   return std::filesystem::read_symlink("/proc/self/exe");
@@ -84,7 +85,22 @@ struct Place {
   void take(const GuardRun& run) {
     if (!guard::BrokerClient::answers(run.broker_socket)) start_broker(run.broker_socket);
     broker = std::make_unique<guard::BrokerClient>(run.broker_socket);
+    if (!regions) wait_for_name(run.tenant);
     regions = broker->create_tenant(run.tenant, limits, socket, 0600, regions.get());
+  }
+  // A job of that name may be about to end; one that runs on keeps its limits.
+  void wait_for_name(const std::string& name) {
+    const std::uint64_t until = guard::monotonic_ns() + kNamePatienceNs;
+    const auto taken = [&] {
+      const auto tenants = broker->list();
+      return std::any_of(
+          tenants.begin(), tenants.end(), [&](const auto& other) { return other.name == name; });
+    };
+    while (taken()) {
+      if (guard::monotonic_ns() > until)
+        throw std::runtime_error("a job named " + name + " runs already: choose another --name");
+      ::usleep(10'000);
+    }
   }
   // Limits may have been changed while the job ran; the old region still tells.
   void keep_changes() {

@@ -41,7 +41,10 @@ Failure failure_of(const CLI::App& root, const CLI::ParseError& error) {
   std::string what = error.what();
   std::string hint;
   const std::vector<std::string> extras = root.remaining(true);
-  if (!extras.empty()) {
+  // An option that is wrong stops the parser: what it has not read yet is no fault.
+  const bool unread = dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr &&
+                      dynamic_cast<const CLI::RequiredError*>(&error) == nullptr;
+  if (!extras.empty() && !unread) {
     const std::string& word = extras.front();
     const bool option = word.starts_with("-");
     what = option ? path_of(command) + " has no option " + word

@@ -139,10 +139,13 @@ struct World {
     const std::uint64_t end = device.run(now, client.kernel);
     device.longest = std::max(device.longest, end - now);
     client.received += client.kernel;
-    std::uint32_t covered = 0;
-    if (client.times->measure_now(entry, covered))
+    if (KernelTimes::measure_due(entry)) {
+      const std::uint32_t covered = KernelTimes::begin_measure(entry);
       client.pending.push_back(
           {end + device.lag, end, client.prior_end, now, verdict.clear_at, verdict.mark, predicted, covered});
+    } else {
+      KernelTimes::count_launch(entry);
+    }
     client.prior_end = end;
     client.next_at = now + 5 * kUs;
     client.ends.push_back(end);

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "guard/broker_context_probe.hpp"
 #include "guard/vram_account.hpp"
 
 namespace tranche::guard {
@@ -90,6 +91,9 @@ std::unique_ptr<TenantRegions> BrokerClient::create_tenant(const std::string& na
   Request request;
   request.ask = Ask::kCreateTenant;
   request.limits = limits;
+  for (DeviceLimits& device : request.limits.devices)
+    if (before == nullptr && device.vram_bytes != 0 && device.vram_bytes < kSmallLimit)
+      device.context_mib = context_mib_of(device.physical);
   request.socket_mode = socket_mode;
   if (name.size() >= sizeof request.tenant || tenant_socket.size() >= sizeof request.socket_path)
     throw std::runtime_error("the tenant's name or socket path is too long");

@@ -59,6 +59,9 @@ std::unique_ptr<BrokerTenant> BrokerTenant::create(const std::string& name,
   auto tenant = make(name, create_region("tranche-ledger", sizeof(LedgerRegion)), now);
   if (!tenant) return nullptr;
   tenant->ledger_->header = {kLedgerMagic, kLayoutVersion, sizeof(LedgerRegion)};
+  for (std::uint32_t i = 0; i < std::min(limits.device_count, kDevicesMax); ++i)
+    tenant->ledger_->devices[i].context_bytes.store(std::uint64_t{limits.devices[i].context_mib} << 20,
+                                                    kRelaxed);
   tenant->set_limits(limits, now);
   return tenant;
 }

@@ -29,8 +29,8 @@ struct DeviceLimits {
   ShareMode mode = ShareMode::kUnlimited;
   std::uint32_t priority = 0;
   std::uint32_t paused = 0;
-  std::uint32_t physical = 0;  // Which device of the machine this is; tenants meet where this is equal.
-  std::uint32_t reserved = 0;
+  std::uint32_t physical = 0;     // Which device of the machine this is; tenants meet where this is equal.
+  std::uint32_t context_mib = 0;  // What a context takes at most; zero: the first one will tell.
   char uuid[40] = {};
 };
 

@@ -9,6 +9,7 @@
 #include "guard/host_clock.hpp"
 #include "guard/open_measures.hpp"
 #include "guard/session.hpp"
+#include "guard/stream_use.hpp"
 
 namespace tranche::guard {
 
@@ -27,8 +28,12 @@ constexpr std::uint32_t kBatchLeast = 16;         // Launches in a row that are 
 constexpr std::uint64_t kLongKernelNs = 100'000;  // A measure costs some 3 us of the caller: 3 % at worst.
 constexpr std::uint64_t kMeasureSpacingNs = 300'000;  // Shorter ones: 1 % of the caller's time,
 constexpr std::uint64_t kSpacingAloneNs = 1'000'000;  // and less where no neighbour waits for the truth.
+constexpr std::uint64_t kSpacingYoungNs = 50'000;     // But a few of a new kernel soon.
 constexpr std::uint64_t kFirstMeasureNs = 250'000'000;
 constexpr std::uint64_t kFirstPollNs = 30'000;
+// A launch that has to go the long way: its thread's credit is put out of reach.
+constexpr std::int64_t kCreditHidden = std::int64_t{1} << 61;
+constexpr std::uint32_t kRow = 2;  // Launches measured after the first of a row.
 constexpr int kBrokerAnswersWithinMs = 100;
 constexpr std::uint64_t kCopyChunk = 16ULL << 20;
 constexpr std::uint64_t kCopyNsPerMiBFirst = 100'000;  // About 10 GB/s until measured.
@@ -37,6 +42,7 @@ std::atomic<void (*)()> poll_measures;          // NOLINT
 std::atomic<std::uint64_t> copy_ns_per_mib;     // NOLINT
 std::atomic<std::uint64_t> last_measure_at;     // NOLINT
 std::atomic<std::uint64_t> last_refusal_at;     // NOLINT
+StreamUse stream_use;                           // NOLINT
 OpenMeasures open_measures;                     // NOLINT
 std::atomic<std::uint32_t> open_measures_busy;  // NOLINT
 
@@ -98,6 +104,11 @@ std::uint64_t credit_chunk(const LaneGate& gate, std::uint32_t& taken) {
   const std::uint64_t wanted = kCreditChunkNs << taken;
   if (!gate.arbitrated() && taken < kCreditDoublings) ++taken;
   return std::max(kCreditChunkNs, std::min(wanted, kCreditAloneNs * gate.share() / kShareWhole));
+}
+
+std::uint64_t spacing(const LaneGate& gate, const KernelTime& entry) {
+  if (KernelTimes::is_young(entry)) return kSpacingYoungNs;
+  return gate.arbitrated() ? kMeasureSpacingNs : kSpacingAloneNs;
 }
 
 // The first launch of a kernel tells how long it takes; until it has, no second one, where time is shared.
@@ -196,7 +207,53 @@ bool may_go_back_dirty(std::uint32_t device, std::uint64_t bytes) {
   return must_zero_on_alloc(device);
 }
 
-LaunchTicket before_launch(std::uint32_t device, std::uint64_t key) {
+namespace {
+
+// Pays from what the thread holds, or at the gate. In a row every launch passes the gate itself.
+bool pay(LaneGate& gate, LaunchTicket& ticket, bool at_the_gate) {
+  LaunchThread& thread = launch_thread;
+  std::int64_t& credit = thread.credit_ns[ticket.device];
+  const auto cost = static_cast<std::int64_t>(ticket.predicted_ns);
+  if (at_the_gate || credit < cost) {
+    const std::uint64_t lacking = static_cast<std::uint64_t>(std::max<std::int64_t>(cost - credit, 0));
+    const std::uint64_t amount =
+        at_the_gate ? std::max(lacking, ticket.predicted_ns)
+                    : std::max(lacking, credit_chunk(gate, thread.chunks_taken[ticket.device]));
+    const Verdict verdict = acquire(ticket.device, Lane::kCompute, amount, ticket.submitted_at);
+    if (verdict.passage != Passage::kPassed) return false;
+    ticket.mark = verdict.mark;
+    ticket.clear_at = verdict.clear_at;
+    credit += static_cast<std::int64_t>(amount);
+  }
+  credit -= cost;
+  return true;
+}
+
+// Chooses launches for measures. Only one that passed the gate itself knows its place, so only such a one. On
+// several streams the end of the launch just before, wherever it went, is when this one can have begun: so
+// they are measured in a row, and of the first nothing is learned.
+void choose_measure(const LaneGate& gate, LaunchTicket& ticket) {
+  LaunchThread& thread = launch_thread;
+  KernelTime& entry = *ticket.entry;
+  const std::uint64_t now = ticket.submitted_at;
+  const bool affordable = ticket.predicted_ns >= kLongKernelNs || KernelTimes::unknown(entry) ||
+                          now - last_measure_at.load(kRelaxed) >= spacing(gate, entry);
+  const bool due = ticket.mark != 0 && affordable && KernelTimes::measure_due(entry);
+  ticket.in_row = thread.row_left > 0;
+  ticket.first_of_row = !ticket.in_row && due && stream_use.several(now) && !KernelTimes::unknown(entry);
+  ticket.measure = ticket.in_row || due;
+  if (ticket.measure && !ticket.first_of_row) ticket.covered = KernelTimes::begin_measure(entry);
+  if (!ticket.measure || ticket.first_of_row) KernelTimes::count_launch(entry);
+  if (ticket.in_row) --thread.row_left;
+  if (ticket.first_of_row) thread.row_left = kRow;
+  if (thread.row_left > 0) thread.credit_ns[ticket.device] -= kCreditHidden;
+  if (ticket.measure) last_measure_at.store(now, kRelaxed);
+  thread.measured_key = ticket.measure && !ticket.first_of_row ? ticket.key : 0;
+}
+
+}  // namespace
+
+LaunchTicket before_launch(std::uint32_t device, std::uint64_t key, const LaunchStream& stream) {
   LaunchTicket ticket;
   ticket.device = device;
   ticket.key = key;
@@ -209,32 +266,22 @@ LaunchTicket before_launch(std::uint32_t device, std::uint64_t key) {
   ticket.inline_before = thread.launches[device];
   gate.count(thread.launches[device] + 1, 0);
   thread.launches[device] = 0;
+  if (thread.credit_ns[device] < -kCreditHidden / 2) thread.credit_ns[device] += kCreditHidden;
+  const bool elsewhere = thread.other_streams != 0 && ticket.inline_before != 0;
+  thread.stream = reinterpret_cast<std::uintptr_t>(stream.handle);
+  thread.other_streams = 0;
 
   KernelTime& entry = kernel_times.resident(key);
   if (KernelTimes::wait_for_first(entry)) wait_for_first_measure(gate, entry);
   ticket.entry = &entry;
   ticket.predicted_ns = std::max(entry.predicted_ns.load(kRelaxed), kKernelNsMin);
-  const auto cost = static_cast<std::int64_t>(ticket.predicted_ns);
-  if (thread.credit_ns[device] < cost) {
-    const std::uint64_t amount = std::max(static_cast<std::uint64_t>(cost - thread.credit_ns[device]),
-                                          credit_chunk(gate, thread.chunks_taken[device]));
-    const Verdict verdict = acquire(device, Lane::kCompute, amount, ticket.submitted_at);
-    if (verdict.passage != Passage::kPassed) {
-      ticket.ended = true;
-      return ticket;
-    }
-    ticket.mark = verdict.mark;
-    ticket.clear_at = verdict.clear_at;
-    thread.credit_ns[device] += static_cast<std::int64_t>(amount);
+  if (!pay(gate, ticket, thread.row_left > 0)) {
+    ticket.ended = true;
+    return ticket;
   }
-  thread.credit_ns[device] -= cost;
-  // Only a launch that passed the gate itself knows its place, so only such a one is measured.
-  const std::uint64_t spacing = gate.arbitrated() ? kMeasureSpacingNs : kSpacingAloneNs;
-  const bool affordable = ticket.predicted_ns >= kLongKernelNs || KernelTimes::is_young(entry) ||
-                          ticket.submitted_at - last_measure_at.load(kRelaxed) >= spacing;
-  ticket.measure = ticket.mark != 0 && affordable && kernel_times.measure_now(entry, ticket.covered);
-  if (ticket.measure) last_measure_at.store(ticket.submitted_at, kRelaxed);
-  thread.measured_key = ticket.measure ? key : 0;
+  if (ticket.mark != 0)
+    stream_use.note(reinterpret_cast<std::uintptr_t>(stream.identity), elsewhere, ticket.submitted_at);
+  choose_measure(gate, ticket);
   return ticket;
 }
 
@@ -302,6 +349,7 @@ void work_completed(const LaunchTicket& ticket, std::uint64_t device_ns, std::ui
 void work_ended(const LaunchTicket& ticket, std::uint64_t began_at, std::uint64_t ended_at) {
   if (ticket.entry == nullptr) return;
   if (ended_at <= ticket.submitted_at) return measure_lost(ticket);  // The clocks were not tied well.
+  if (ticket.first_of_row) return report_end(ticket, ended_at);
   const bool known = !KernelTimes::unknown(*ticket.entry);
   OpenMeasure measure{ticket.entry,
                       ticket.key,
@@ -314,7 +362,8 @@ void work_ended(const LaunchTicket& ticket, std::uint64_t began_at, std::uint64_
   report_end(ticket, ended_at);
   const bool others_before = reading.others_about && ticket.predicted_ns >= kCreditChunkNs;
   if (known && others_before && keep_open(measure)) return;
-  if (ticket.entry->key.load(kRelaxed) == ticket.key)
+  // What else was launched meanwhile may be on other streams, and not done.
+  if (ticket.entry->key.load(kRelaxed) == ticket.key && !stream_use.several(ticket.submitted_at))
     reading.device_ns = KernelTimes::at_most_each(*ticket.entry, ended_at, ticket.covered, reading.device_ns);
   conclude(measure, reading);
   if (known || !others_before) return;
@@ -324,13 +373,14 @@ void work_ended(const LaunchTicket& ticket, std::uint64_t began_at, std::uint64_
 }
 
 void measure_lost(const LaunchTicket& ticket) {
-  if (ticket.entry != nullptr) give_up(*ticket.entry, ticket.key);
+  if (ticket.entry != nullptr && !ticket.first_of_row) give_up(*ticket.entry, ticket.key);
 }
 
 bool batch_before(std::uint32_t device, std::uint64_t key, LaunchTicket& ticket) {
   const LaunchThread& thread = launch_thread;
   KernelTime* entry = kernel_times.find(key);
   if (device >= kDevicesMax || thread.measured_key != key || entry == nullptr) return false;
+  if (thread.other_streams != 0) return false;
   ticket.covered = thread.launches[device];
   if (ticket.covered < kBatchLeast || entry->launched.load(kRelaxed) != ticket.covered) return false;
   ticket.entry = entry;
@@ -342,7 +392,9 @@ bool batch_before(std::uint32_t device, std::uint64_t key, LaunchTicket& ticket)
 
 void batch_ended(const LaunchTicket& ticket, std::uint64_t began_at, std::uint64_t ended_at) {
   if (ticket.entry->key.load(kRelaxed) != ticket.key || ended_at <= began_at) return;
-  KernelTimes::learn_batch(*ticket.entry, ended_at - began_at, ticket.covered);
+  const std::int64_t charge = KernelTimes::learn_batch(*ticket.entry, ended_at - began_at, ticket.covered);
+  if (LedgerRegion* ledger = ledger_region(); ledger != nullptr && charge != 0)
+    LaneGate(*control_region(), *ledger, ticket.device, Lane::kCompute).correct(charge, 0);
 }
 
 void set_poll(void (*poll)()) {

@@ -11,8 +11,8 @@
 //              after the driver freed. Memory that the driver takes on its own (contexts, modules):
 //              add_unasked(). Keep the size of each object yourself (pointer_table.hpp).
 //   views      visible_total()/visible_free() for every query of device memory.
-//   launches   if (pass_inline(device, key)) { real call; return; }           // nothing more to do
-//              LaunchTicket t = before_launch(device, key);                    // may wait, never inside
+//   launches   if (pass_inline(device, key, stream)) { real call; return; }   // nothing more to do
+//              LaunchTicket t = before_launch(device, key, stream);            // may wait, never inside
 //              capture if (t.ended) return <launch failed>; measure around the real call when t.measure
 //              (events, profiling); if the call failed: launch_failed(t); else, once known: work_completed(t,
 //              device_ns). A measure that will never be known: measure_lost(t). All of these may come from
@@ -76,6 +76,8 @@ struct LaunchTicket {
   std::uint32_t device = 0;
   bool measure = false;
   bool ended = false;
+  bool first_of_row = false;  // Measured only so that the next launches know when they can have begun.
+  bool in_row = false;
 };
 
 struct LaunchThread {
@@ -83,6 +85,9 @@ struct LaunchThread {
   std::uint32_t launches[kDevicesMax];      // Not yet counted in the ledger.
   std::uint32_t chunks_taken[kDevicesMax];  // In a row, while nobody else was waiting.
   std::uint64_t measured_key;               // Of the last launch that was not inline, if it was measured.
+  std::uintptr_t stream;                    // Where that went,
+  std::uintptr_t other_streams;             // and in which bits the streams of those after it differ.
+  std::uint32_t row_left;                   // Launches that are measured one after the other.
 };
 // Known to be ready without a look (constinit) and to lie in this library (hidden): both are on the way of
 // every launch.
@@ -90,7 +95,7 @@ extern constinit thread_local LaunchThread launch_thread;
 extern KernelTimes kernel_times __attribute__((visibility("hidden")));
 
 // The whole cost of almost every launch: a table look-up and a subtraction, no atomic read-modify-write.
-inline bool pass_inline(std::uint32_t device, std::uint64_t key) {
+inline bool pass_inline(std::uint32_t device, std::uint64_t key, const void* stream) {
   KernelTime* entry = kernel_times.find(key);
   if (entry == nullptr) return false;
   LaunchThread& thread = launch_thread;
@@ -99,11 +104,18 @@ inline bool pass_inline(std::uint32_t device, std::uint64_t key) {
   if (left < 0) return false;
   thread.credit_ns[device] = left;
   ++thread.launches[device];
+  thread.other_streams |= reinterpret_cast<std::uintptr_t>(stream) ^ thread.stream;
   entry->launched.store(entry->launched.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return true;
 }
 
-LaunchTicket before_launch(std::uint32_t device, std::uint64_t key);
+// Where a launch goes, for fronts that learn of ends only: as the program named it, and what tells it from
+// all other streams of the process.
+struct LaunchStream {
+  const void* handle = nullptr;
+  const void* identity = nullptr;
+};
+LaunchTicket before_launch(std::uint32_t device, std::uint64_t key, const LaunchStream& stream = {});
 void launch_failed(const LaunchTicket& ticket);
 // The device itself told how long the work ran (profiling timestamps), and perhaps when it ended.
 void work_completed(const LaunchTicket& ticket, std::uint64_t device_ns, std::uint64_t ended_at = 0);

@@ -10,7 +10,8 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr std::uint64_t kSleepMaxNs = 20'000'000;  // Look again now and then: brokers die without a word.
-constexpr std::uint64_t kSleepMinNs = 20'000;
+// Whoever ran out sleeps at least this long, and then has more to spend: waking up costs some 10 us.
+constexpr std::uint64_t kSleepMinNs = 2'000'000;
 
 std::int64_t difference(std::uint64_t left, std::uint64_t right) {
   return static_cast<std::int64_t>(left - right);

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cstring>
 #include <elf.h>
+#include <sys/mman.h>
+
+#include "guard/lz4_block.hpp"
 
 namespace tranche::guard {
 namespace {
@@ -13,7 +16,9 @@ constexpr std::uint64_t kCodeGranularity = 2ULL << 20;
 constexpr std::uint64_t kCodePerText = 2;  // Bytes of machine code for one of PTX, with room to spare.
 constexpr std::uint64_t kVariableAlign = 256;
 constexpr std::uint16_t kText = 1, kElf = 2;
-constexpr std::uint64_t kCompressed = 0x1000 | 0x2000 | 0x8000;
+constexpr std::uint64_t kLz4 = 0x2000;
+constexpr std::uint64_t kCompressed = 0x1000 | kLz4 | 0x8000;
+constexpr std::uint64_t kUnpackAtMost = 64ULL << 20;  // Of one image: a tenth of a second.
 
 struct FatHeader {
   std::uint32_t magic;
@@ -24,7 +29,7 @@ struct FatEntry {
   std::uint16_t kind, version;
   std::uint32_t header_bytes;
   std::uint64_t payload_bytes;
-  std::uint64_t not_read[3];
+  std::uint32_t packed_bytes, not_read[5];
   std::uint64_t flags, reserved, unpacked_bytes;
 };
 static_assert(sizeof(FatEntry) == 64);
@@ -136,10 +141,42 @@ std::uint64_t fat_binary_length(const void* code) {
   return header.header_bytes + header.bytes;
 }
 
+namespace {
+
+StatedSize size_in_entry(std::uint16_t kind, const unsigned char* payload, std::uint64_t bytes) {
+  if (kind == kElf) return size_in_elf(payload, bytes);
+  return kind == kText ? size_in_text(reinterpret_cast<const char*>(payload), bytes) : StatedSize{};
+}
+
+// What unpacks within `left` bytes tells everything. Of the rest only the unpacked length is known.
+StatedSize size_in_packed(const FatEntry& entry, const unsigned char* payload, std::uint64_t& left) {
+  StatedSize size{rounded(entry.unpacked_bytes * (entry.kind == kText ? kCodePerText : 1)), false};
+  const std::uint64_t packed = std::min<std::uint64_t>(entry.packed_bytes, entry.payload_bytes);
+  if ((entry.flags & kCompressed) != kLz4 || entry.unpacked_bytes == 0 || entry.unpacked_bytes > left)
+    return size;
+  left -= entry.unpacked_bytes;
+  void* room = ::mmap(nullptr,
+                      entry.unpacked_bytes,
+                      PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                      -1,
+                      0);
+  if (room == MAP_FAILED) return size;
+  auto* unpacked = static_cast<unsigned char*>(room);
+  const std::uint64_t bytes = unpack_lz4(payload, packed, unpacked, entry.unpacked_bytes);
+  if (const StatedSize inside = size_in_entry(entry.kind, unpacked, bytes); bytes != 0 && inside.whole)
+    size = inside;
+  ::munmap(room, entry.unpacked_bytes);
+  return size;
+}
+
+}  // namespace
+
 StatedSize size_in_fat_binary(const void* code, std::uint64_t length) {
   const auto header = read_as<FatHeader>(code);
   const std::uint64_t end = std::min(length, fat_binary_length(code));
   StatedSize largest{0, true};
+  std::uint64_t unpack_left = kUnpackAtMost;
   for (std::uint64_t from = header.header_bytes; from + sizeof(FatEntry) <= end;) {
     const auto entry = read_as<FatEntry>(at(code, from));
     const std::uint64_t left = end - from;
@@ -147,14 +184,9 @@ StatedSize size_in_fat_binary(const void* code, std::uint64_t length) {
         entry.payload_bytes > left - entry.header_bytes)
       return {largest.bytes, false};
     const unsigned char* payload = at(code, from + entry.header_bytes);
-    StatedSize one;
-    if ((entry.flags & kCompressed) != 0) {
-      one = {rounded(entry.unpacked_bytes * (entry.kind == kText ? kCodePerText : 1)), false};
-    } else if (entry.kind == kElf) {
-      one = size_in_elf(payload, entry.payload_bytes);
-    } else if (entry.kind == kText) {
-      one = size_in_text(reinterpret_cast<const char*>(payload), entry.payload_bytes);
-    }
+    const StatedSize one = (entry.flags & kCompressed) != 0
+                               ? size_in_packed(entry, payload, unpack_left)
+                               : size_in_entry(entry.kind, payload, entry.payload_bytes);
     largest = {std::max(largest.bytes, one.bytes), largest.whole && one.whole};
     from += entry.header_bytes + entry.payload_bytes;
   }

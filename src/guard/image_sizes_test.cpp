@@ -40,6 +40,7 @@ std::string entry(std::uint16_t kind,
   put(head, 0, kind);
   put(head, 4, std::uint32_t{64});
   put(head, 8, std::uint64_t{payload.size()});
+  put(head, 16, static_cast<std::uint32_t>(payload.size()));
   put(head, 40, flags);
   put(head, 56, unpacked);
   return head + payload;
@@ -76,11 +77,35 @@ TEST_CASE(
   const std::string small = entry(2, elf_with(kMiB), 0, 0);
   const std::string large = entry(2, elf_with(9 * kMiB), 0, 0);
   CHECK(of_fat(fat(small + large)).bytes == 10 * kMiB);
+  CHECK(of_fat(fat(large + small)).bytes == 10 * kMiB);
   CHECK(of_fat(fat(small + large)).whole);
   const StatedSize packed = of_fat(fat(small + entry(2, "xxxx", 0x2000, 30 * kMiB)));
   CHECK(packed.bytes == 30 * kMiB);
   CHECK_FALSE(packed.whole);
+  CHECK_FALSE(of_fat(fat(entry(2, "xxxx", 0x2000, 30 * kMiB) + small)).whole);
   CHECK_FALSE(of_fat(fat("")).whole);
+}
+
+// An LZ4 block that repeats nothing.
+std::string packed(const std::string& text) {
+  std::string block("\xf0");
+  std::size_t left = text.size() - 15;
+  for (; left >= 255; left -= 255) block += '\xff';
+  return block + static_cast<char>(left) + text;
+}
+
+TEST_CASE("image sizes: a compressed entry is unpacked, and then tells all") {
+  const std::string elf = elf_with(40 * kMiB);
+  const StatedSize size = of_fat(fat(entry(2, packed(elf), 0x2000, elf.size())));
+  CHECK(size.whole);
+  CHECK(size.bytes == 40 * kMiB);
+  const std::string text = ".version 8.0 .global .b8 table[8388608];";
+  CHECK(of_fat(fat(entry(1, packed(text), 0x2000, text.size()))).bytes == 10 * kMiB);
+  CHECK(of_fat(fat(entry(1, packed(text), 0x2000, text.size()))).whole);
+  for (const std::uint64_t other : {0x1000U, 0x8000U})
+    CHECK_FALSE(of_fat(fat(entry(2, packed(elf), other, elf.size()))).whole);
+  CHECK_FALSE(of_fat(fat(entry(2, packed(elf), 0x2000, elf.size() - 1))).whole);
+  CHECK_FALSE(of_fat(fat(entry(2, packed(elf), 0x2000, 65 * kMiB))).whole);
 }
 
 TEST_CASE("image sizes: a fat binary that is cut off is not read beyond its end") {
@@ -99,6 +124,7 @@ TEST_CASE("image sizes: PTX declares its variables; those of others and kinds of
   CHECK(of_text(head + ".global .align 16 .v4 .f32 lanes[1048576];").bytes == 18 * kMiB);
   CHECK(of_text(head + ".const .u64 one = 7; .global .attribute(.managed) .align 8 .u64 m[1048576];").bytes ==
         10 * kMiB);
+  CHECK(of_text(head + ".visible .const .align 4 .b8 coefficients[4194304];").bytes == 6 * kMiB);
   CHECK(of_text(head + ".extern .global .align 4 .b8 other[104857600];").bytes == 2 * kMiB);
   CHECK(
       of_text(head + ".entry f(.param .u64 .ptr .global .align 8 p) { ld.global.u32 %r1, [%rd1+104857600]; }")

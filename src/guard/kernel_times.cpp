@@ -12,9 +12,12 @@ constexpr std::uint64_t kForgivingFirstNs = 2'000'000;  // Doubtful excess that 
 constexpr std::uint64_t kForgivingMaxNs = 10'000'000;   // at most,
 constexpr std::uint64_t kForgivingPart = 64;            // and one part in so many of what was charged.
 
+// Within about 3 %, or as well as short kernels can be timed: within a microsecond one by one, in a row
+// within a quarter.
 bool agrees(std::uint64_t measured, std::uint64_t predicted) {
   const std::uint64_t gap = measured > predicted ? measured - predicted : predicted - measured;
-  return gap * 32 <= std::max<std::uint64_t>(predicted, 32'000);  // Within about 3 %, or a microsecond.
+  if (predicted <= kTinyNs) return gap * 4 <= predicted;
+  return gap * 32 <= std::max<std::uint64_t>(predicted, 32'000);
 }
 
 // Much shorter than all that was seen before: believed only when it repeats.
@@ -37,6 +40,14 @@ bool forgiven(KernelTime& entry, std::uint64_t measured, std::uint64_t predicted
   if (excess > left) return false;
   entry.forgiving_ns.store(static_cast<std::uint32_t>(left - excess), kRelaxed);
   return true;
+}
+
+// Launches that no measure stands for yet were charged what was predicted before: from now on they count as
+// charged what is predicted now, because that is what the next measure will put right.
+std::int64_t repriced(const KernelTime& entry, std::uint64_t before, std::uint64_t now, bool first) {
+  const auto old = static_cast<std::int64_t>(before);
+  const std::int64_t change = static_cast<std::int64_t>(now) - old;
+  return (first ? change : std::clamp(change, -old, old)) * entry.launched.load(kRelaxed);
 }
 
 }  // namespace
@@ -78,20 +89,22 @@ KernelTime& KernelTimes::resident(std::uint64_t key) {
   return entry;
 }
 
-bool KernelTimes::measure_now(KernelTime& entry, std::uint32_t& launches_covered) {
+bool KernelTimes::measure_due(const KernelTime& entry) {
   const std::uint32_t launched = entry.launched.load(kRelaxed) + 1;
   const bool known = entry.measured.load(kRelaxed) > 0;
   const std::uint64_t since = std::uint64_t{launched} * entry.predicted_ns.load(kRelaxed);
   const bool due = since >= entry.interval_ns.load(kRelaxed) || launched >= kMeasureEveryLaunches;
   const bool crowded = !known && entry.pending.load(kRelaxed) >= kPendingMeasuresMax;
-  if (!due || crowded) {
-    entry.launched.store(launched, kRelaxed);
-    return false;
-  }
-  entry.launched.store(0, kRelaxed);
+  return due && !crowded;
+}
+
+void KernelTimes::count_launch(KernelTime& entry) {
+  entry.launched.store(entry.launched.load(kRelaxed) + 1, kRelaxed);
+}
+
+std::uint32_t KernelTimes::begin_measure(KernelTime& entry) {
   entry.pending.fetch_add(1, kRelaxed);
-  launches_covered = launched;
-  return true;
+  return entry.launched.exchange(0, kRelaxed) + 1;
 }
 
 std::uint64_t KernelTimes::at_most_each(KernelTime& entry,
@@ -106,12 +119,14 @@ std::uint64_t KernelTimes::at_most_each(KernelTime& entry,
   return std::min(device_ns, (ended_at - before) / covered);
 }
 
-void KernelTimes::learn_batch(KernelTime& entry, std::uint64_t batch_ns, std::uint32_t count) {
+std::int64_t KernelTimes::learn_batch(KernelTime& entry, std::uint64_t batch_ns, std::uint32_t count) {
   const std::uint64_t each = std::max(batch_ns / std::max(count, 1U), kKernelNsMin);
-  if (each > kTinyNs) return;
+  if (each > kTinyNs) return 0;
   entry.batch_ns.store(static_cast<std::uint32_t>(each), kRelaxed);
   const std::uint64_t predicted = entry.predicted_ns.load(kRelaxed);
-  if (predicted <= kTinyNs && each < predicted) entry.predicted_ns.store(each, kRelaxed);
+  if (predicted > kTinyNs || each >= predicted) return 0;
+  entry.predicted_ns.store(each, kRelaxed);
+  return repriced(entry, predicted, each, false);
 }
 
 Correction KernelTimes::learn(KernelTime& entry,
@@ -143,9 +158,11 @@ Correction KernelTimes::learn(KernelTime& entry,
   // Two measures that agree are the new truth at once; otherwise the past weighs three to one.
   const bool repeated = count == 0 || agrees(measured_ns, entry.last_ns.load(kRelaxed));
   const std::uint64_t blend = before + measured_ns / 4 - before / 4;
-  const std::uint64_t next = repeated ? measured_ns : std::clamp(blend, before / 2, before * 2);
+  const std::uint64_t next =
+      std::max(repeated ? measured_ns : std::clamp(blend, before / 2, before * 2), kKernelNsMin);
   entry.last_ns.store(measured_ns, kRelaxed);
-  entry.predicted_ns.store(std::max(next, kKernelNsMin), kRelaxed);
+  entry.predicted_ns.store(next, kRelaxed);
+  correction.charge_ns += repriced(entry, before, next, count == 0);
   const std::uint64_t interval = entry.interval_ns.load(kRelaxed);
   entry.interval_ns.store(
       count > 0 && agrees(measured_ns, before) ? std::min(interval * 2 + 100'000, kMeasureEveryNs) : 0,

@@ -54,7 +54,7 @@ struct Reading {
 Reading read_ends(const LaunchEnds& ends);
 
 struct Correction {
-  std::int64_t charge_ns = 0;  // What the launches since the last measure cost beyond what was charged.
+  std::int64_t charge_ns = 0;  // What launches so far cost beyond what was charged.
   std::uint64_t confirmed_ns = 0;
 };
 
@@ -81,16 +81,20 @@ class KernelTimes {
   static bool is_tiny(const KernelTime& entry) {
     return entry.predicted_ns.load(std::memory_order_relaxed) <= kTinyNs;
   }
-  // Whether the launch that is about to happen should be measured; resets the counter when it should.
-  bool measure_now(KernelTime& entry, std::uint32_t& launches_covered);
+  // Whether the launch that is about to happen should be measured. Every launch is then either counted, or
+  // begins a measure, which stands for it and for all that were counted since the last.
+  static bool measure_due(const KernelTime& entry);
+  static void count_launch(KernelTime& entry);
+  static std::uint32_t begin_measure(KernelTime& entry);
   // All launches since the measure before ran between its end and this one: what is too short to be timed by
   // itself (an event takes about a microsecond) cannot have been longer than its part of that.
   static std::uint64_t at_most_each(KernelTime& entry,
                                     std::uint64_t ended_at,
                                     std::uint32_t covered,
                                     std::uint64_t device_ns);
-  // `count` launches in a row, with nothing between them that waited, took so long on the device.
-  static void learn_batch(KernelTime& entry, std::uint64_t batch_ns, std::uint32_t count);
+  // `count` launches in a row, with nothing between them that waited, took so long on the device. Returns
+  // what launches before cost beyond what was charged.
+  static std::int64_t learn_batch(KernelTime& entry, std::uint64_t batch_ns, std::uint32_t count);
   // A measure came back: `covered` launches were charged `predicted_ns` each, this one took what `reading`
   // says.
   Correction learn(KernelTime& entry,

@@ -43,6 +43,28 @@ std::uint64_t ptx_memory(const std::string& text) {
   return bytes;
 }
 
+// An entry as it is once the driver has unpacked it (LZ4, one block).
+std::string unpacked(const char* packed, std::uint64_t length, std::uint64_t size) {
+  std::string out;
+  const auto more = [&](std::uint64_t& at, std::uint64_t count) {
+    if (count != 15) return count;
+    unsigned char byte = 255;
+    while (byte == 255 && at < length) count += byte = static_cast<unsigned char>(packed[at++]);
+    return count;
+  };
+  for (std::uint64_t at = 0; at < length && out.size() < size;) {
+    const auto token = static_cast<unsigned char>(packed[at++]);
+    const std::uint64_t literals = more(at, token >> 4);
+    out.append(packed + at, literals);
+    at += literals;
+    if (at + 2 > length) break;
+    const std::uint64_t back = read_at<std::uint16_t>(packed, at);
+    at += 2;
+    for (std::uint64_t left = more(at, token & 15) + 4; left > 0; --left) out += out.at(out.size() - back);
+  }
+  return out;
+}
+
 std::uint64_t fat_memory(const char* image) {
   const auto first = read_at<std::uint16_t>(image, 6);
   const std::uint64_t end = first + read_at<std::uint64_t>(image, 8);
@@ -51,8 +73,13 @@ std::uint64_t fat_memory(const char* image) {
     const auto kind = read_at<std::uint16_t>(image, at);
     const auto header = read_at<std::uint32_t>(image, at + 4);
     const auto payload = read_at<std::uint64_t>(image, at + 8);
-    if (kind == 2) return elf_memory(image + at + header);
-    if (kind == 1) text_bytes = ptx_memory(std::string(image + at + header, payload));
+    const bool packed = (read_at<std::uint64_t>(image, at + 40) & 0x2000) != 0;
+    const std::string code = packed ? unpacked(image + at + header,
+                                               read_at<std::uint32_t>(image, at + 16),
+                                               read_at<std::uint64_t>(image, at + 56))
+                                    : std::string(image + at + header, payload);
+    if (kind == 2) return elf_memory(code.data());
+    if (kind == 1) text_bytes = ptx_memory(code);
     at += header + payload;
   }
   return text_bytes;

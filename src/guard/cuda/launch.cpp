@@ -22,14 +22,15 @@ __attribute__((constructor)) void begin() {
 // Almost every launch takes the short way: no call but the driver's own, which returns straight to the
 // program, and no parameter that is moved. Everything else is out of line, so that it costs the short way
 // nothing; and it begins with a line of memory, because where it lay by chance cost up to 6 ns.
-#define GUARD_LAUNCH(name, kind, key, stream, parameters, arguments)                                  \
-  GUARD_EXPORT Result name parameters __attribute__((aligned(64)));                                   \
-  __attribute__((noinline, cold)) static Result name##_slowly parameters {                            \
-    return launch(key, stream, kind, [&] { return REAL(name) arguments; });                           \
-  }                                                                                                   \
-  GUARD_EXPORT Result name parameters {                                                               \
-    if (auto* ask = REAL_IF_KNOWN(name); ask != nullptr && passes_at_once(key)) return ask arguments; \
-    return name##_slowly arguments;                                                                   \
+#define GUARD_LAUNCH(name, kind, key, stream, parameters, arguments)                    \
+  GUARD_EXPORT Result name parameters __attribute__((aligned(64)));                     \
+  __attribute__((noinline, cold)) static Result name##_slowly parameters {              \
+    return launch(key, stream, kind, [&] { return REAL(name) arguments; });             \
+  }                                                                                     \
+  GUARD_EXPORT Result name parameters {                                                 \
+    if (auto* ask = REAL_IF_KNOWN(name); ask != nullptr && passes_at_once(key, stream)) \
+      return ask arguments;                                                             \
+    return name##_slowly arguments;                                                     \
   }
 
 #define GUARD_KERNEL(name, kind)                               \

@@ -11,6 +11,10 @@ inline Stream explicit_stream(Stream stream, StreamKind kind) {
   return stream == nullptr && kind == StreamKind::kPerThread ? kPerThreadStream : stream;
 }
 
+inline const void* identity_of(Stream explicit_one) {
+  return explicit_one == kPerThreadStream ? static_cast<const void*>(&launch_thread) : explicit_one;
+}
+
 template <class Ask>
 __attribute__((noinline)) Result launch_slowly(std::uint64_t key, Stream stream, StreamKind kind, Ask ask) {
   if (is_capturing(stream, kind == StreamKind::kPerThread))
@@ -18,7 +22,7 @@ __attribute__((noinline)) Result launch_slowly(std::uint64_t key, Stream stream,
   poll_measures();
   const Stream where = explicit_stream(stream, kind);
   end_batch(current_device(), key, where);
-  LaunchTicket ticket = before_launch(current_device(), key);
+  LaunchTicket ticket = before_launch(current_device(), key, {stream, identity_of(where)});
   if (ticket.ended) return kLaunchTimeout;
   if (captures_active.load(std::memory_order_relaxed) != 0 && ticket.measure) {
     measure_lost(ticket);
@@ -33,15 +37,15 @@ __attribute__((noinline)) Result launch_slowly(std::uint64_t key, Stream stream,
 
 template <class Ask>
 inline Result launch(std::uint64_t key, Stream stream, StreamKind kind, Ask ask) {
-  if (captures_active.load(std::memory_order_relaxed) == 0 && pass_inline(current_device(), key))
+  if (captures_active.load(std::memory_order_relaxed) == 0 && pass_inline(current_device(), key, stream))
     return ask();
   return launch_slowly(key, stream, kind, ask);
 }
 
 // The short way of a launch: one device, no capture, paid from what this thread holds.
-inline bool passes_at_once(std::uint64_t key) {
+inline bool passes_at_once(std::uint64_t key, Stream stream) {
   return captures_active.load(std::memory_order_relaxed) == 0 &&
-         visible_devices.load(std::memory_order_relaxed) == 1 && pass_inline(0, key);
+         visible_devices.load(std::memory_order_relaxed) == 1 && pass_inline(0, key, stream);
 }
 
 // Copies inside the device and memsets: on the compute engine, and their length goes with their size.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guard/cuda/measure.hpp"
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 
+#include "guard/clock_tie.hpp"
 #include "guard/host_clock.hpp"
 
 namespace tranche::guard::cuda {
@@ -12,7 +14,6 @@ namespace {
 constexpr std::uint32_t kRing = 64;
 constexpr std::uint32_t kContexts = 16;
 constexpr std::uint64_t kReferenceAgeNs = 200'000'000;
-constexpr std::uint64_t kTieTightNs = 20'000;
 constexpr int kFirstTies = 4;
 constexpr std::uint64_t kAskAgainNs = 15'000;
 
@@ -36,6 +37,7 @@ struct Reference {
   Event next = nullptr;
   std::uint64_t host_ns = 0;
   std::uint64_t next_ns = 0;  // Zero: no tie under way.
+  TieWidth width = {};
 };
 
 // All of it behind one flag. Who does not get it goes without a measure; nobody ever waits for it.
@@ -94,7 +96,7 @@ Reference* reference_for(Context context) {
   }
   if (place == nullptr) place = &state.references[0];
   if (place->context != context) {
-    *place = {context, nullptr, new_event(), new_event(), 0, 0};
+    *place = {context, nullptr, new_event(), new_event(), 0, 0, {}};
     auto* create = DRIVER(cuStreamCreate, Result(Stream*, unsigned));
     if (create == nullptr || place->next == nullptr || create(&place->stream, kStreamNonBlocking) != kSuccess)
       place->event = nullptr;
@@ -102,26 +104,31 @@ Reference* reference_for(Context context) {
   return place->event == nullptr ? nullptr : place;
 }
 
-// Records `event` and says when that was on our clock; whether it is known well enough is returned.
-bool tie(Event event, Stream stream, std::uint64_t& host_ns) {
+// Records the next event and says when that was on our clock, and how well that is known. The device cannot
+// have seen it before the driver had told it, and that is the last thing that the call does.
+bool tie(const Reference& reference, std::uint64_t& host_ns, std::uint64_t& width_ns) {
   const std::uint64_t earlier = monotonic_ns();
-  if (!record(event, stream)) return false;
-  const std::uint64_t later = monotonic_ns();
-  host_ns = earlier + (later - earlier) / 2;
-  return later - earlier <= kTieTightNs;
+  if (!record(reference.next, reference.stream)) return false;
+  host_ns = monotonic_ns();
+  width_ns = host_ns - earlier;
+  return true;
 }
 
 // Ties the clocks for the first time, or again when the last tie is old.
 void refresh(Reference& reference, std::uint64_t now) {
+  std::uint64_t tied_at = 0;
+  std::uint64_t width_ns = 0;
   if (reference.host_ns == 0) {
-    for (int attempt = 0; attempt < kFirstTies; ++attempt)
-      if (tie(reference.event, reference.stream, reference.host_ns)) return;
+    for (int attempt = 0; attempt < kFirstTies; ++attempt) {
+      if (!tie(reference, tied_at, width_ns) || !reference.width.narrower(width_ns)) continue;
+      std::swap(reference.event, reference.next);
+      reference.host_ns = tied_at;
+    }
     return;
   }
   if (now < reference.host_ns + kReferenceAgeNs) return;
   if (reference.next_ns == 0) {
-    std::uint64_t tied_at = 0;
-    if (tie(reference.next, reference.stream, tied_at)) reference.next_ns = tied_at;
+    if (tie(reference, tied_at, width_ns) && reference.width.usual(width_ns)) reference.next_ns = tied_at;
     return;
   }
   auto* query = DRIVER(cuEventQuery, Result(Event));
@@ -140,16 +147,22 @@ bool time_of(const Reference& reference, Event event, std::uint64_t& at) {
   return true;
 }
 
+// Nothing begins before the work that the process submitted before it has ended, on whatever stream; except
+// where streams overtake each other.
 void collect(const Pending& pending) {
   Reference* reference = reference_for(pending.context);
-  std::uint64_t began = state.last_end;
+  std::uint64_t own_before = 0;
   std::uint64_t ended = 0;
-  if (reference == nullptr || reference->host_ns == 0 || !time_of(*reference, pending.after, ended) ||
-      (pending.has_before && !time_of(*reference, pending.before, began))) {
+  const bool known = reference != nullptr && reference->host_ns != 0 &&
+                     time_of(*reference, pending.after, ended) &&
+                     (!pending.has_before || time_of(*reference, pending.before, own_before));
+  const bool overtaken = state.last_end >= ended;
+  if (!known || (overtaken && !pending.has_before)) {
     if (!pending.batch) measure_lost(pending.ticket);
     return;
   }
-  state.last_end = ended;
+  const std::uint64_t began = overtaken ? own_before : std::max(own_before, state.last_end);
+  state.last_end = std::max(state.last_end, ended);
   pending.batch ? batch_ended(pending.ticket, began, ended) : work_ended(pending.ticket, began, ended);
 }
 
@@ -207,8 +220,14 @@ Measure begin_measure(LaunchTicket& ticket, Stream stream) {
     return {};
   }
   refresh(*reference, ticket.submitted_at);
-  const bool chained = state.previous_measured && ticket.covered == 1 && ticket.inline_before == 0;
-  pending->has_before = !chained && record(pending->before, stream);
+  const bool chained =
+      state.previous_measured && ticket.inline_before == 0 && (ticket.covered == 1 || ticket.in_row);
+  if (ticket.in_row && !chained) {  // Another thread came between: when this one can have begun is not known.
+    state.previous_measured = false;
+    measure_lost(ticket);
+    return {};
+  }
+  pending->has_before = !chained && !ticket.first_of_row && record(pending->before, stream);
   ticket.submitted_at = monotonic_ns();
   pending->ticket = ticket;
   pending->recorded = false;

@@ -137,7 +137,7 @@ void CL_CALLBACK copy_done(cl_event event, cl_int status, void* data) {
 template <typename Launch>
 cl_int gated(cl_command_queue queue, std::uint64_t key, cl_event* event, Launch&& launch) {
   const QueueRecord record = find_queue(queue);
-  if (pass_inline(record.device, key)) {
+  if (pass_inline(record.device, key, nullptr)) {
     const RunningScope running;
     return launch(event);
   }

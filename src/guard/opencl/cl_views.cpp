@@ -70,13 +70,10 @@ cl_int answer(const Value& value, size_t room, void* out, size_t* size) {
   return CL_SUCCESS;
 }
 
-void cut_word(char* text, const char* word) {
-  char* at = std::strstr(text, word);
-  if (at == nullptr) return;
-  char* end = at;
-  while (*end != 0 && *end != ' ') ++end;
-  while (*end == ' ') ++end;
-  std::memmove(at, end, std::strlen(end) + 1);
+// Every word that begins so becomes spaces: the length stays what the program was told.
+void blank_words(char* text, const char* beginning) {
+  for (char* at = text; (at = std::strstr(at, beginning)) != nullptr;)
+    while (*at != 0 && *at != ' ') *at++ = ' ';
 }
 
 cl_int CL_API_CALL
@@ -118,12 +115,13 @@ get_device_info(cl_device_id device, cl_device_info name, size_t room, void* out
       }
       return status;
     case CL_DEVICE_EXTENSIONS:
-      if (out != nullptr) cut_word(static_cast<char*>(out), kHiddenExtension);
+      if (out != nullptr) blank_words(static_cast<char*>(out), kHiddenExtension);
       return status;
     case kExtensionsVersioned: {
       auto* list = static_cast<cl_name_version*>(out);
       for (size_t i = 0; out != nullptr && i < room / sizeof *list; ++i)
-        if (std::strcmp(list[i].name, kHiddenExtension) == 0) std::strcpy(list[i].name, "cl_tranche_guard");
+        if (std::strncmp(list[i].name, kHiddenExtension, sizeof kHiddenExtension - 1) == 0)
+          std::strcpy(list[i].name, "cl_tranche_guard");
       return status;
     }
     default:
