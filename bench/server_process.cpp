@@ -30,6 +30,29 @@ std::string first_line(const std::filesystem::path& path) {
 
 }  // namespace
 
+pid_t start_tranche(std::vector<std::string> words, const std::filesystem::path& log_file) {
+  const std::string binary = ServerProcess::binary().string();
+  words.insert(words.begin(), "tranche");
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const pid_t pid = ::fork();
+  if (pid < 0) throw std::runtime_error("the machine has no room for another process");
+  if (pid > 0) return pid;
+  const int log = ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  ::dup2(log, 1);
+  ::dup2(log, 2);
+  ::execv(binary.c_str(), arguments.data());
+  ::_exit(127);
+}
+
+void end_process(pid_t& pid, int signal) {
+  if (pid <= 0) return;
+  ::kill(pid, signal);
+  ::waitpid(pid, nullptr, 0);
+  pid = 0;
+}
+
 ServerProcess::~ServerProcess() {
   stop();
   std::filesystem::remove_all(folder_);
@@ -40,24 +63,9 @@ double ServerProcess::start() {
   std::filesystem::create_directories(folder_);
   std::filesystem::remove(port_file);
   const auto begin = Clock::now();
-  pid_ = ::fork();
-  if (pid_ == 0) {
-    const int log = ::open((folder_ / "log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    ::dup2(log, 1);
-    ::dup2(log, 2);
-    const std::string data = (folder_ / "data").string();
-    ::execl(binary().c_str(),
-            "tranche",
-            command_.c_str(),
-            "--data",
-            data.c_str(),
-            "--listen",
-            "127.0.0.1:0",
-            "--port-file",
-            port_file.c_str(),
-            nullptr);
-    ::_exit(127);
-  }
+  pid_ = start_tranche(
+      {command_, "--data", data().string(), "--listen", "127.0.0.1:0", "--port-file", port_file.string()},
+      folder_ / "log");
   while (!std::filesystem::exists(port_file)) {
     if (::waitpid(pid_, nullptr, WNOHANG) != 0 || seconds_since(begin) > 120) {
       throw std::runtime_error("the server did not start; is `tranche` built beside tranche-bench?");
@@ -71,18 +79,11 @@ double ServerProcess::start() {
 }
 
 void ServerProcess::stop() {
-  end_with(SIGTERM);
+  end_process(pid_, SIGTERM);
 }
 
 void ServerProcess::kill() {
-  end_with(SIGKILL);
-}
-
-void ServerProcess::end_with(int signal) {
-  if (pid_ <= 0) return;
-  ::kill(pid_, signal);
-  ::waitpid(pid_, nullptr, 0);
-  pid_ = 0;
+  end_process(pid_, SIGKILL);
 }
 
 double ServerProcess::cpu_seconds() const {

@@ -5,8 +5,13 @@
 #include <filesystem>
 #include <string>
 #include <sys/types.h>
+#include <vector>
 
 namespace tranche::bench {
+
+// The built `tranche` with these arguments, its words in a file.
+pid_t start_tranche(std::vector<std::string> words, const std::filesystem::path& log_file);
+void end_process(pid_t& pid, int signal);  // Until it has; zero: there is none.
 
 class ServerProcess {
  public:
@@ -31,7 +36,6 @@ class ServerProcess {
   [[nodiscard]] std::filesystem::path data() const { return folder_ / "data"; }
 
  private:
-  void end_with(int signal);
   std::filesystem::path folder_;
   std::string command_;
   pid_t pid_ = 0;

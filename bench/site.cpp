@@ -2,6 +2,7 @@
 #include "bench/site.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <thread>
 
 #include "base/text.hpp"
@@ -55,19 +56,41 @@ wire::JobDetail Caller::until_over(JobId id, std::chrono::milliseconds look) {
   }
 }
 
-Site::Site() : server_(fresh_folder(), "up") {
+Site::Site(AgentKind kind)
+    : kind_(kind), server_(fresh_folder(), kind == AgentKind::kOfServer ? "up" : "server") {
   server_.start();
+  root_ = std::make_unique<Caller>(server_.port(), server_.token());
+  if (kind == AgentKind::kJoined) {
+    const auto invite =
+        wire::from_json<wire::NodeInvite>(root_->ask("POST", "/v1/nodes", R"({"name":"bench"})"));
+    if (!invite) throw std::runtime_error("no invitation came back");
+    start_agent({"--server", invite->address, "--token", invite->token, "--ca-pin", invite->ca_pin});
+  }
   wait_until_ready();
 }
 
+Site::~Site() {
+  end_process(agent_, SIGTERM);
+}
+
+void Site::start_agent(std::vector<std::string> more) {
+  std::vector<std::string> words{
+      "agent", "--name", "bench", "--data", (server_.folder() / "agent").string(), "--drain-on-exit"};
+  words.insert(words.end(), more.begin(), more.end());
+  agent_ = start_tranche(std::move(words), server_.folder() / "agent.log");
+}
+
 void Site::kill_and_start() {
+  if (kind_ == AgentKind::kJoined) {
+    end_process(agent_, SIGKILL);
+    return start_agent({});
+  }
   server_.kill();
   server_.start();
   root_ = std::make_unique<Caller>(server_.port(), server_.token());
 }
 
 void Site::wait_until_ready() {
-  root_ = std::make_unique<Caller>(server_.port(), server_.token());
   for (int i = 0; i < 1200; ++i) {  // Devices are tested before their first use.
     const auto nodes = root_->get<wire::NodeList>("/v1/nodes");
     const bool ready = std::any_of(nodes.items.begin(), nodes.items.end(), [](const wire::NodeView& node) {

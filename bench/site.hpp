@@ -3,9 +3,11 @@
 // A whole platform on this machine, as `tranche up` starts it, with tenants whose users submit over HTTP: the
 // path that a user takes.
 #include <chrono>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bench/server_process.hpp"
 #include "net/client.hpp"
@@ -41,17 +43,28 @@ class Caller {  // Somebody with a token.
   std::string token_;
 };
 
+// Whether the agent is a process of the server's own (`tranche up`), or one that joined as on another
+// machine.
+enum class AgentKind { kOfServer, kJoined };
+
 class Site {
  public:
-  Site();  // Until this machine is ready to run jobs.
+  explicit Site(AgentKind kind = AgentKind::kOfServer);  // Until this machine is ready to run jobs.
+  ~Site();
+  Site(const Site&) = delete;
+  Site& operator=(const Site&) = delete;
   Caller user(const std::string& tenant, const std::string& name);  // Makes both where they are missing.
   [[nodiscard]] Caller& root() { return *root_; }
-  void kill_and_start();  // At another port, on the same data.
+  // All of it, at another port, on the same data; of a site whose agent joined: the agent alone.
+  void kill_and_start();
   [[nodiscard]] Caller again(const Caller& before) const { return {server_.port(), before.token()}; }
 
  private:
   void wait_until_ready();
+  void start_agent(std::vector<std::string> more);
+  AgentKind kind_;
   ServerProcess server_;
+  pid_t agent_ = 0;
   std::unique_ptr<Caller> root_;
 };
 

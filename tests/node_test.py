@@ -244,10 +244,13 @@ def a_new_agent_adopts_every_job():
 
 
 def a_platform_that_was_killed_goes_on_with_its_jobs():
-    """`tranche up` is killed, and its agent with it: the job is neither ended nor begun again. Nobody else may have the folder."""
+    """`tranche up` is killed, and its agent with it: no job is ended or begun again, and all are heard of. Nobody else may have
+    the folder."""
     with Site(devices=False, command="up") as site:
-        job = site.submit("echo begin $$; until [ -e /checkpoint/go ]; do sleep 0.05; done; echo end $$")
-        site.until(lambda: "begin" in site.logs(job))
+        run = "echo begin $$; until [ -e /checkpoint/go ]; do sleep 0.05; done; echo end $$"
+        jobs = [site.submit(run, resources={"cpus": "0.1"}) for _ in range(16)]
+        for job in jobs:
+            site.until(lambda job=job: "begin" in site.logs(job), lambda job=job: json.dumps(site.job(job)))
         second = subprocess.Popen([TRANCHE, "agent", "--data", site.platform.data / "agent"], stderr=subprocess.PIPE, text=True)
         assert "another agent (process" in second.stderr.readline()
         second.kill()
@@ -255,13 +258,15 @@ def a_platform_that_was_killed_goes_on_with_its_jobs():
         site.platform.kill()
         site.restart()
         site.until(lambda: site.operator.get("/v1/nodes").json["items"][0]["connected"])
-        (site.platform.data / "agent/checkpoints" / job / "go").touch()
-        site.until_state(job, "succeeded", "failed", "stopped")
-        detail = site.job(job)
-        assert detail["job"]["state"] == "succeeded" and detail["attempts"] == 1, detail
-        site.until(lambda: "end" in site.logs(job), lambda: site.logs(job))
-        begin, end = site.logs(job).splitlines()
-        assert begin.split()[1] == end.split()[1], (begin, end)
+        for job in jobs:
+            (site.platform.data / "agent/checkpoints" / job / "go").touch()
+        for job in jobs:
+            site.until(lambda job=job: site.state(job) in ("succeeded", "failed", "stopped"), site.platform.log_text)
+            detail = site.job(job)
+            assert detail["job"]["state"] == "succeeded" and detail["attempts"] == 1, detail
+            site.until(lambda job=job: "end" in site.logs(job), lambda job=job: site.logs(job))
+            begin, end = site.logs(job).splitlines()
+            assert begin.split()[1] == end.split()[1], (begin, end)
 
 
 def a_silent_node_is_lost_and_its_job_runs_elsewhere():

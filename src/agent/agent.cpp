@@ -118,6 +118,7 @@ void Agent::adopt_all() {
       page.phase = static_cast<std::uint32_t>(JobPhase::kEnded);
       continue;
     }
+    job.told_end = same_boot && page.end_told != 0;  // A machine that broke down may have lost the word.
     adopt(job);
   }
   write_whole(marker, boot_id_, 0600);
@@ -133,6 +134,7 @@ void Agent::adopt(Job& job) {
     job.settled_at = boot_time();
     return;
   }
+  if (job.told_end) table_.end(job.folder.grant.lease);
   shares_->adopt(job.folder.grant, shared_devices(job), job.folder.path());
   if (options_.simulated) {
     start_simulated(job);

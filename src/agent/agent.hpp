@@ -85,6 +85,7 @@ class Agent {
     bool settling = false;
     std::size_t wiping = 0;  // Slices that are not proven clean yet.
     bool told_end = false;   // Nothing of it runs, and the server was told; books may still be open.
+    bool told_late = false;  // Its lease had run out by then.
     bool owes = false;       // It is over, and its slice was given back with the wipe still to come.
     BootTime shares_next = 0, shares_until = 0;  // Something on a device is not taken down yet.
     wire::Receipts receipts{};
@@ -158,9 +159,10 @@ class Agent {
   void take_revoke(const wire::LeaseRevoke& revoke);
   void order(Job& job, const ShimOrder& order);
   void simulate_order(Job& job, const ShimOrder& order);
-  void look(Job& job);      // Tells the server what is new on the page.
-  void settle(Job& job);    // Begins the end: wipes, and then
-  void conclude(Job& job);  // says that it is over.
+  void look(Job& job);    // Tells the server what is new on the page.
+  void settle(Job& job);  // Begins the end: says that it is over, wipes,
+  void tell_before_wipe(Job& job);
+  void conclude(Job& job);  // and says that it is clean.
   void tell_end(Job& job);
   void close_books(Job& job);  // Nothing of it is left to do.
   void meter(Job& job, Instant now);

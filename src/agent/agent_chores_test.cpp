@@ -51,7 +51,14 @@ int ends(const TestServer& server, LeaseId lease) {
   return count;
 }
 
-TEST_CASE("agent: heartbeats go on while a device is wiped, and the end is told after the wipe") {
+int scrubs(const TestServer& server) {
+  std::size_t count = 0;
+  for (const wire::AgentFrame& frame : server.frames())
+    if (const auto receipts = wire::open_frame<wire::Receipts>(frame)) count += receipts->scrubs.size();
+  return static_cast<int>(count);
+}
+
+TEST_CASE("agent: the end and the behaviour of a job are told before its slice is wiped; heartbeats go on") {
   std::promise<void> go;
   std::atomic<int> begun = 0;
   Node node;
@@ -63,8 +70,14 @@ TEST_CASE("agent: heartbeats go on while a device is wiped, and the end is told 
   while (begun == 0) std::this_thread::yield();
   const int before = heartbeats(node.server);
   while (heartbeats(node.server) < before + 5) std::this_thread::yield();
-  CHECK(ends(node.server, {1}) == 0);
-  // Others are served meanwhile.
+  CHECK(node.server.wait_for_state({1}, LeaseState::kEnded).reason == EndReason::kExited);
+  const auto behaved =
+      node.server.wait_for<wire::Receipts>([](const auto& all) { return !all.behaviours.empty(); });
+  CHECK(behaved.behaviours.front().lease == LeaseId{1});
+  CHECK(scrubs(node.server) == 0);
+  // The rest of the device, and what needs none, are served meanwhile.
+  node.server.send(sliced(3));
+  node.server.wait_for_state({3}, LeaseState::kRunning);
   node.server.send(Node::grant(2, "exit 4"));
   CHECK(node.server.wait_for_state({2}, LeaseState::kEnded).exit_code == 4);
   // And a link that breaks in between does not make the lease look lost.
@@ -76,11 +89,11 @@ TEST_CASE("agent: heartbeats go on while a device is wiped, and the end is told 
     return running.lease == LeaseId{1};
   }));
   go.set_value();
-  CHECK(node.server.wait_for_state({1}, LeaseState::kEnded).reason == EndReason::kExited);
   const auto receipts =
       node.server.wait_for<wire::Receipts>([](const auto& all) { return !all.scrubs.empty(); });
   CHECK(wire::is_clean(receipts.scrubs.front()));
-  CHECK(ends(node.server, {1}) == 1);
+  CHECK(receipts.scrubs.front().lease == LeaseId{1});
+  CHECK(ends(node.server, {1}) == 0);  // Once is enough.
 }
 
 TEST_CASE("agent: one that is replaced in the middle of a wipe begins it again, and tells the end once") {
@@ -93,18 +106,19 @@ TEST_CASE("agent: one that is replaced in the middle of a wipe begins it again, 
   node.start();
   node.server.send(sliced(1));
   while (begun == 0) std::this_thread::yield();
+  node.server.wait_for_state({1}, LeaseState::kEnded);  // Who waits for the job need not wait for the wipe.
   node.agent->stop();
   node.thread.join();  // Its turn is over: whatever the wipe finds now, nobody hears of it.
   go.set_value();
   node.agent.reset();
-  CHECK(ends(node.server, {1}) == 0);
+  CHECK(scrubs(node.server) == 0);
   node.server.forget();
   node.start();
-  CHECK(node.server.wait_for_state({1}, LeaseState::kEnded).reason == EndReason::kExited);
-  CHECK(begun == 2);
   const auto receipts =
       node.server.wait_for<wire::Receipts>([](const auto& all) { return !all.scrubs.empty(); });
   CHECK(receipts.scrubs.front().lease == LeaseId{1});
+  CHECK(begun == 2);
+  CHECK(ends(node.server, {1}) == 0);
   node.stop();
   node.start();
   CHECK(begun == 2);  // Settled is settled.

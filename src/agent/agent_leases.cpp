@@ -247,8 +247,9 @@ void Agent::meter(Job& job, Instant now) {
   if (!records.empty()) page.last_sequence = send_surely(wire::MeterReport{records});
 }
 
-// In this order: what was used, that it was wiped, and only then that it is over. An agent that is killed in
-// between begins again: meters go on from where they were, and wiping twice is wiping.
+// In this order: what was used, that it is over, and that it was wiped; until then its slices stay taken. An
+// agent that is killed in between begins again: meters go on from where they were, and wiping twice is
+// wiping.
 void Agent::settle(Job& job) {
   LeasePage& page = job.folder.page();
   const wire::LeaseGrant& grant = job.folder.grant;
@@ -270,7 +271,17 @@ void Agent::settle(Job& job) {
   if (grant.must_scrub) begin_scrub(job);
   for (const wire::SliceGrant& slice : grant.slices)
     if (!in_use(slice.uuid)) pay_wipes(slice.uuid);
-  if (job.wiping == 0) conclude(job);
+  if (job.wiping == 0) return conclude(job);
+  if (job.registering == 0 && !job.told_end) tell_before_wipe(job);
+}
+
+// Whoever waits for the job need not wait for a wipe, which takes as long as the device takes.
+void Agent::tell_before_wipe(Job& job) {
+  wire::Receipts known;
+  known.behaviours = std::exchange(job.receipts.behaviours, {});
+  known.limits = std::exchange(job.receipts.limits, {});
+  send_surely(known);
+  tell_end(job);
 }
 
 void Agent::conclude(Job& job) {
@@ -281,17 +292,21 @@ void Agent::conclude(Job& job) {
       guard_->close(job.folder.grant.lease);
     } catch (const std::exception& error) { options_.log(error.what()); }
   }
-  send_surely(job.receipts);
+  job.folder.page().last_sequence = send_surely(job.receipts);
   tell_end(job);
   close_books(job);
 }
 
 void Agent::tell_end(Job& job) {
+  if (job.told_end) return;
   const wire::LeaseGrant& grant = job.folder.grant;
   const std::string message = job.stop_message.empty() ? job.folder.message() : job.stop_message;
   report(job, LeaseState::kEnded, message);
+  job.told_late = job.folder.page().reason == static_cast<std::uint32_t>(EndReason::kLeaseExpired) ||
+                  table_.expiry_of(grant.lease).value_or(0) <= boot_time();
   table_.end(grant.lease);
   job.told_end = true;
+  job.folder.page().end_told = 1;
   detach_volumes(grant);
 }
 

@@ -72,6 +72,7 @@ struct LeasePage {
   Word64 files_more;
   Word64
       grant_bytes;  // Of the grant, behind the page in the same file. Written last: then the lease is whole.
+  Word64 end_told;  // By the agent: that it is over is in the spool; its slices may not be clean yet.
 };
 inline constexpr std::size_t kLeasePageBytes = 4096;
 static_assert(sizeof(LeasePage) <= kLeasePageBytes);

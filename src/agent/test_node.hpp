@@ -41,7 +41,7 @@ class OneDevice final : public gpu::DevicePort {
 struct Node {
   std::filesystem::path data =
       std::filesystem::temp_directory_path() / ("tranche-agent-test-" + std::to_string(::getpid()));
-  ShimWorld world = make_shim_world("tranche-test");
+  ShimWorld world;
   Spawner spawner{world};  // Forks: before the server below has threads.
   TestServer server;
   bool simulated = false;
@@ -51,7 +51,9 @@ struct Node {
   std::unique_ptr<Agent> agent;
   std::thread thread;
 
-  Node() { remove_tree(data); }
+  explicit Node(ShimWorld given = make_shim_world("tranche-test")) : world(std::move(given)) {
+    remove_tree(data);
+  }
   ~Node() {
     stop();
     remove_tree(data);
