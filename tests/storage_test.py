@@ -158,6 +158,36 @@ def a_volume_holds_no_more_than_its_size():
         assert site.logs(tidy) == "a\n", json.dumps(site.job(tidy)) + site.logs(tidy, "platform")
 
 
+def files_are_copied_in_and_out():
+    """Into folders and under new names, both ways; and a job whose own tar sends more than was asked for sends it to nobody."""
+    with Site(devices=False) as site:
+        site.agent()
+        evil = ("mkdir -p bin out; echo good > out/good; echo evil > out/.profile; "
+                "printf '#!/bin/sh\\ncd /work/out && exec /usr/bin/tar -cf - .profile good\\n' > bin/tar; chmod +x bin/tar; "
+                "echo ready; sleep 1000")
+        plain = site.submit("echo ready; sleep 1000")
+        hostile = site.submit(evil, envs={"PATH": "/work/bin:/usr/bin:/bin"})
+        for job in (plain, hostile):
+            site.until(lambda job=job: "ready" in site.logs(job), lambda job=job: json.dumps(site.job(job)))
+        here = site.platform.folder / "here"
+        (here / "tree/deep").mkdir(parents=True)
+        (here / "tree/deep/file").write_text("words\n")
+        cli(site, "cp", str(here / "tree"), f"{plain}:/work")
+        cli(site, "cp", str(here / "tree/deep/file"), f"{plain}:/work/renamed")
+        assert cli(site, "exec", plain, "--", "cat", "/work/tree/deep/file", "/work/renamed")[1] == b"words\nwords\n"
+        cli(site, "cp", f"{plain}:/work/tree", str(here / "back"))
+        assert (here / "back/deep/file").read_text() == "words\n"
+        (here / "folder").mkdir()
+        cli(site, "cp", f"{plain}:/work/renamed", str(here / "folder"))
+        assert (here / "folder/renamed").read_text() == "words\n"
+        code, _, said = cli(site, "cp", f"{plain}:/work/renamed", str(here / "none/such"), check=False)
+        assert code != 0 and "there is no folder" in said, said
+        for to in (here / "folder", here / "taken"):
+            cli(site, "cp", f"{hostile}:/work/out/good", str(to))
+        assert (here / "folder/good").read_text() == (here / "taken").read_text() == "good\n"
+        assert sorted(path.name for path in here.rglob(".*")) == [], list(here.rglob("*"))
+
+
 def bytes_under(folder):
     """All that is on the disk below a folder, names included. What is only shown there is gone by now."""
     found = b""
@@ -299,7 +329,7 @@ def a_volume_covers_nothing_of_the_platforms():
 
 if __name__ == "__main__":
     main([a_working_directory_travels_with_its_job, nobody_gets_anothers_working_directory,
-          setup_and_secrets_are_kept_apart_from_the_run, a_volume_outlives_jobs_and_stays_its_owners,
+          setup_and_secrets_are_kept_apart_from_the_run, files_are_copied_in_and_out, a_volume_outlives_jobs_and_stays_its_owners,
           a_volume_holds_no_more_than_its_size, a_volume_cannot_be_read_on_the_disk,
           a_shared_volume_is_had_wherever_it_is_offered, keeping_a_volume_costs_money,
           a_volume_covers_nothing_of_the_platforms])

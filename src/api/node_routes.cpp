@@ -158,6 +158,22 @@ void add_node(Api& api, Call call) {
   });
 }
 
+net::Response joined(Api& api, const server::Outcome& outcome, const std::string& request) {
+  const server::HubOptions& options = api.options().hub->options();
+  const NodeId node = std::get<engine::NodeInvitationUsed>(outcome.events->front()).id;
+  const auto made =
+      options.authority->sign_client(request, text(node), net::Validity::lasting(options.certificate_life));
+  if (!made) {
+    return problem(wire::Problem{"certificate_request",
+                                 "it cannot be read, or its key is too weak",
+                                 "ask for a new invitation: tranche node add"},
+                   "");
+  }
+  return json(wire::NodeJoined{.id = node, .certificate = *made, .ca = options.authority->certificate_pem()},
+              201);
+}
+
+// Wrong guesses are counted, right ones are not: a fleet may join from behind one address.
 void join_node(Api& api, Call call) {
   const auto body = parse<wire::NodeJoin>(call);
   if (!body) return call.reply.send(problem(body.error(), call.envelope.request_id));
@@ -165,25 +181,20 @@ void join_node(Api& api, Call call) {
     return call.reply.send(problem(
         {429, "too-many-requests", "Too many wrong tokens"}, "", "wait a minute", call.envelope.request_id));
   }
-  const server::AgentHub* hub = api.options().hub;
-  const std::string request = body->certificate_request;
-  api.run(std::move(call),
-          engine::JoinNode{body->name, server::TokenDirectory::hash(body->token)},
-          [hub, request](const server::Outcome& outcome) {
-            const NodeId node = std::get<engine::NodeInvitationUsed>(outcome.events->front()).id;
-            const auto made = hub->options().authority->sign_client(
-                request, text(node), net::Validity::lasting(hub->options().certificate_life));
-            if (!made) {
-              return problem(wire::Problem{"certificate_request",
-                                           "it cannot be read, or its key is too weak",
-                                           "ask for a new invitation: tranche node add"},
-                             "");
-            }
-            return json(
-                wire::NodeJoined{
-                    .id = node, .certificate = *made, .ca = hub->options().authority->certificate_pem()},
-                201);
-          });
+  Envelope envelope = call.envelope;
+  auto answer = [&api, request = body->certificate_request, call = std::move(call)](
+                    const server::Outcome& outcome) mutable {
+    const std::string& id = call.envelope.request_id;
+    if (outcome.refusal != nullptr) api.limiter().failed(call.envelope.origin);  // It is in the audit too.
+    net::Response response = outcome.fault != server::Fault::kNone ? problem(outcome.fault, id)
+                             : outcome.refusal != nullptr          ? problem(*outcome.refusal, id)
+                                                                   : joined(api, outcome, request);
+    response.headers.emplace_back("X-Request-Id", id);
+    call.reply.send(std::move(response));
+  };
+  api.loop().submit(std::move(envelope),
+                    engine::JoinNode{body->name, server::TokenDirectory::hash(body->token)},
+                    std::move(answer));
 }
 
 // Goes on with what a name means; a name that means nothing is refused by the engine like any other.

@@ -61,8 +61,9 @@ wire::TopDevice device_view(const State& state,
     if (sample.uuid != device.facts.uuid || !facts.connected) continue;
     view.busy_milli = sample.busy_milli;
     view.vram_used = sample.vram_used;
-    view.power_milliwatts = sample.power_milliwatts;
-    view.temperature_celsius = sample.temperature_celsius;
+    // Nothing at work draws nothing, or is as cold as ice: such a device does not say.
+    if (sample.power_milliwatts > 0) view.power_milliwatts = sample.power_milliwatts;
+    if (sample.temperature_celsius > 0) view.temperature_celsius = sample.temperature_celsius;
   }
   return view;
 }

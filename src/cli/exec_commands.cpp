@@ -179,8 +179,21 @@ Endpoint endpoint_of(const std::string& text) {
   return {{}, text};
 }
 
-// Our end of the copy: tar with the other end of its pipe.
-pid_t start_tar(const std::vector<std::string>& words, int input, int output) {
+// Takes $2 out of an archive, and nothing else that a job may have put there: into the folder $1, or as $1
+// where that is none.
+constexpr const char* kUnpack =
+    R"(case "$1" in */) [ -d "$1" ] || { echo "there is no folder $1" >&2; exit 1; };; esac
+if [ -d "$1" ]; then exec tar -xf - -C "$1" -- "$2"; fi
+folder=$(dirname -- "$1")
+[ -d "$folder" ] || { echo "there is no folder $folder" >&2; exit 1; }
+place=$(mktemp -d "$folder/.tranche-cp-XXXXXX") || exit 1
+tar -xf - -C "$place" -- "$2" && mv -- "$place/$2" "$1"
+status=$?
+rm -rf -- "$place"
+exit $status)";
+
+// Our end of the copy, with the other end of its pipe.
+pid_t start_here(const std::vector<std::string>& words, int input, int output) {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
   ::dup2(input, STDIN_FILENO);
@@ -188,7 +201,7 @@ pid_t start_tar(const std::vector<std::string>& words, int input, int output) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));  // NOLINT
   arguments.push_back(nullptr);
-  ::execvp("tar", arguments.data());
+  ::execvp(arguments.front(), arguments.data());
   ::_exit(127);
 }
 
@@ -210,8 +223,8 @@ void copy(Session& session, const std::string& from_text, const std::string& to_
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   const bool up = from.job.empty();
   const std::vector<std::string> pack{"tar", "-cf", "-", "-C", folder, "--", name};
-  const std::vector<std::string> unpack{"tar", "-xf", "-", "-C", to.path.empty() ? "." : to.path};
-  const pid_t tar = up ? start_tar(pack, nothing, ends[1]) : start_tar(unpack, ends[0], STDOUT_FILENO);
+  const std::vector<std::string> unpack{"sh", "-c", kUnpack, "cp", to.path.empty() ? "." : to.path, name};
+  const pid_t tar = up ? start_here(pack, nothing, ends[1]) : start_here(unpack, ends[0], STDOUT_FILENO);
   ::close(up ? ends[1] : ends[0]);
   Remote remote(session,
                 up ? to.job : from.job,
@@ -258,7 +271,7 @@ void add_exec_commands(const Command& root, Program& program) {
                    "Copy files into or out of a running job",
                    "tranche cp model.bin job_00007K:/work\ntranche cp job_00007K:/work/out.png ."});
   command.add_option("from", places->first, "PATH or JOB:PATH").required();
-  command.add_option("to", places->second, "Folder, or JOB:FOLDER").required();
+  command.add_option("to", places->second, "PATH or JOB:PATH: a folder, or the copy's own name").required();
   command.callback([places, &program] { copy(program.session(), places->first, places->second); });
 }
 

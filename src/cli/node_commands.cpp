@@ -11,6 +11,12 @@
 namespace tranche::cli {
 namespace {
 
+bool is_local(const std::string& url) {
+  for (const char* host : {"://127.", "://localhost", "://[::1]"})
+    if (url.find(host) != std::string::npos) return true;
+  return false;
+}
+
 using wire::DeviceList;
 using wire::NodeChange;
 using wire::NodeInvite;
@@ -68,6 +74,9 @@ void add_add(const Command& group, Program& program) {
                    .names = [&] { return answer.value.name + "\n"; }});
     session.say("run the line above on that machine before " + local_time_text(answer.value.expires) +
                 "; it works once");
+    if (is_local(answer.value.address))
+      session.say("the server listens for nodes on " + answer.value.address +
+                  ", which only this machine reaches; for others start it with --agents ADDRESS:PORT");
   });
 }
 
