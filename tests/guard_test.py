@@ -174,15 +174,17 @@ graph = run("capture", ["--vram", "1GiB", "--compute", "50%"],
 check("capture: graphs are captured and launched under a cap", graph.returncode == 0, graph.stderr)
 
 streams = probe(r"""
-int main() { DEVICE CUmodule m; CUfunction f; CUstream s[4]; cuModuleLoadData(&m, "any");
-  if (cuModuleGetFunction(&f, m, "busy_200us")) return 1;
+int main(int count, char** words) { DEVICE CUmodule m; CUfunction f; CUstream s[4]; cuModuleLoadData(&m, "any");
+  if (cuModuleGetFunction(&f, m, words[1])) return 1;
   for (int i = 0; i < 4; ++i) if (cuStreamCreate(&s[i], CU_STREAM_NON_BLOCKING)) return 2;
-  for (int i = 0; i < 4000; ++i) if (cuLaunchKernel(f, 64, 1, 1, 1, 1, 1, 0, s[i % 4], NULL, NULL)) return 3;
+  for (int i = 0; i < atoi(words[2]); ++i) if (cuLaunchKernel(f, 64, 1, 1, 1, 1, 1, 0, s[i % 4], NULL, NULL)) return 3;
   return cuCtxSynchronize(); }""")
-told = run("streams", ["--vram", "1GiB"], [streams])  # 800 ms of work; twice that was charged.
-charged = re.search(r"device time ([0-9.]+) s", told.stderr)
-seconds = float(charged[1]) if charged else 0
-check("charge: kernels that alternate between streams are charged what they take", 0.75 < seconds < 1.1, told.stderr)
+for what, options, kernel, count in [("submitted before they are known", [], "busy_200us", "4000"),
+                                     ("that alternate between streams", ["--compute", "100%", "--mode", "cap"],
+                                      "busy_50us", "16000")]:  # 800 ms of work each.
+    told = run("streams", ["--vram", "1GiB", *options], [streams, kernel, count])
+    charged = re.search(r"device time ([0-9.]+) s", told.stderr)
+    check(f"charge: kernels {what} are charged what they take", charged and 0.75 < float(charged[1]) < 1.1, told.stderr)
 
 # --- contents -------------------------------------------------------------------------------------------------
 other = subprocess.Popen(guard_command(["--vram", "1GiB", "--name", "neighbour"],
