@@ -100,6 +100,7 @@ TARGETED = {
     "drop_quote": ("nobody", "root", lambda t: ("DELETE", "/v1/market/quotes/quo_00ZZZZ", None)),
     "show_candles": ("nobody", "root", lambda t: ("GET", "/v1/market/books/99/candles", None)),
     "reclaim_contract": ("nobody", "root", lambda t: ("POST", "/v1/market/contracts/ctr_00ZZZZ/reclaim", {})),
+    "release_contract": ("nobody", "root", lambda t: ("POST", "/v1/market/contracts/ctr_00ZZZZ/release", {})),
     "list_capacity_costs": ("platform", "root", lambda t: ("GET", "/v1/capacity-costs", None)),
     "set_capacity_cost": ("platform", "root", lambda t: ("PUT", "/v1/capacity-costs", {})),
     "show_margin": ("platform", "root", lambda t: ("GET", "/v1/margin", None)),

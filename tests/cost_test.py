@@ -458,6 +458,63 @@ def prices_are_told_before_anything_is_had():
     return None
 
 
+def prices_by_the_unit_are_told_before():
+    """Frames that are known are in the most; tokens that nobody can count stand beside it; --spend bounds both."""
+    with Up("renders", credit="50") as up:
+        if not up.has_device():
+            return "[skipped] no device was found on this machine"
+        rule = {"name": "all", "gpu_hour": "0", "per_million": {"frames": "1000", "tokens": "0.30"}}
+        assert up.operator.put("/v1/prices", {"name": "units", "rules": [rule]}).status == 200
+        words = ["run", "--gpus", "1GB", "--time", "5m", "--dry-run"]
+        film = [*words, "--kind", "render", "--frames", "1-240", "--", "echo", "{frame}"]
+        told = up.tranche(up.ana, *film)
+        assert "at most     0.24 " in told and "for 240 frames, 1.00 " in told and "per 1,000 frames" in told, told
+        assert "plus        0.0003 " in told and "per 1,000 tokens, as many as there will be" in told, told
+        bounded = up.tranche(up.ana, *words, "--spend", "2", "--", "true")
+        assert "at most     2.00 " in bounded and "plus" not in bounded and "per 1,000 tokens" in bounded, bounded
+    return None
+
+
+def what_runs_in_bought_capacity_is_metered_and_paid_once():
+    """A real job in a bought window has its units and its part of the price; given back, the contract is settled at once."""
+    with Up("buys", credit="100") as up:
+        if not up.has_device():
+            return "[skipped] no device was found on this machine"
+        up.price("100000")  # Nobody could pay for it otherwise.
+        assert up.operator.post("/v1/tenants", {"name": "sells"}).status == 201
+        _, token = make_user(up.operator, "sells", "olga", ["tenant_admin"])
+        olga = Client(up.platform.port, token)
+        assert up.operator.post("/v1/accounts/sells/top-up", {"amount": "100"}).status == 200
+        for tenant in ("buys", "sells"):
+            up.tranche(up.operator, "quota", "set", tenant, "--share", "yes")
+        device = up.operator.get("/v1/devices").json["items"][0]["id"]
+        up.tranche(up.operator, "market", "certify", device, "--owner", "sells", "--model", "pocl")
+        up.tranche(olga, "market", "sell", device, "--for", "2h", "--price", "1/h", "--share", "0.5", "--as", "sells")
+        bought = json.loads(up.tranche(up.ana, "-o", "json", "market", "buy", "pocl:0.25", "--for", "1h", "--limit", "1/h"))
+        contract, paid = bought["contracts"][0], micros(bought["paid"])
+        job = up.submit('echo "tranche: step 40/40"; sleep 2', resources={"gpus": "512MB"})
+        end = up.end_of(job)
+        assert end["job"]["state"] == "succeeded" and micros(end["charged"]) == 0, end
+        costs = json.loads(up.tranche(up.ana, "-o", "json", "cost", "show", "buys", "--by", "job"))
+        rows = {row["what"]: row for row in costs["items"]}
+        assert micros(costs["total"]) == paid == micros(rows[job]["cost"]) + micros(rows["exchange"]["cost"]), (costs, bought)
+        assert micros(rows[job]["cost"]) > 0 and rows[job]["units"] == {"steps": 40}, rows
+        assert micros(rows[job]["unit_cost"]["steps"]) == micros(rows[job]["cost"]) // 40, rows
+        assert rows[job]["allocated_gpu_milliseconds"] > 0, rows
+        sold = [one for day in json.loads(up.tranche(up.operator, "-o", "json", "cost", "reconcile"))["items"]
+                for one in day["classes"] if one["what"] == "sold"]
+        assert sold and all("busy_nanoseconds" in one for one in sold), sold
+        escrow = lambda: [row["balance"] for row in up.operator.get("/v1/ledger/accounts").json["items"] if row["kind"] == "escrow"]
+        assert micros(escrow()[0]) == paid, escrow()
+        up.tranche(up.ana, "market", "release", contract)
+        assert micros(escrow()[0]) == 0, escrow()
+        earned = olga.get("/v1/accounts/sells").json
+        assert micros(earned["payable"]) == paid - paid * 2 // 100, (earned, paid)
+        bill = up.ana.get("/v1/invoices/buys/current").json
+        assert bill["lines"] == [] and micros(bill["third_party_total"]) == round(Fraction(paid, 10_000)) * 10_000, bill
+    return None
+
+
 def with_ten_percent(net):
     """With ten percent on top, in whole cents, half to even."""
     return net + round(Fraction(net, 10 * 10_000)) * 10_000
@@ -467,4 +524,5 @@ if __name__ == "__main__":
     main([without_a_price_list_use_is_shown_and_free, a_period_that_ends_before_it_begins_is_refused,
           a_real_job_is_charged_to_the_microsecond,
           invoices_for_people_and_tags, a_missed_promise_is_credited, credit_stops_a_job_and_is_never_passed,
-          a_month_is_issued_taxed_and_corrected, a_price_list_is_a_file, prices_are_told_before_anything_is_had])
+          a_month_is_issued_taxed_and_corrected, a_price_list_is_a_file, prices_are_told_before_anything_is_had,
+          prices_by_the_unit_are_told_before, what_runs_in_bought_capacity_is_metered_and_paid_once])

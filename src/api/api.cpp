@@ -309,7 +309,7 @@ void Api::run(Call call, engine::Command command, Render render) {
 void Api::rehearse(Call call, engine::Command command, Rehearsed render) {
   loop_.read([call = std::move(call), command = std::move(command), render = std::move(render)](
                  const engine::State& state) mutable {
-    call.envelope.at = std::max(wall_clock(), state.now);
+    call.envelope.at = clock_at_least(state.now);
     const engine::Decision decision = engine::decide(state, call.envelope, command);
     net::Response response = render(state, decision, call.envelope.at);
     response.headers.emplace_back("X-Request-Id", call.envelope.request_id);
@@ -320,7 +320,7 @@ void Api::rehearse(Call call, engine::Command command, Rehearsed render) {
 void Api::view(Call call, View view) {
   loop_.read([this, call = std::move(call), view = std::move(view)](const engine::State& state) mutable {
     const std::string id = call.envelope.request_id;
-    call.envelope.at = state.now;
+    call.envelope.at = clock_at_least(state.now);
     const auto actor = engine::actor_of(state, call.envelope);
     if (!actor) {
       call.reply.send(unauthenticated(id));

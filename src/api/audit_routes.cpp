@@ -6,6 +6,7 @@
 #include "api/api.hpp"
 #include "api/event_feed.hpp"
 #include "api/problem.hpp"
+#include "base/wall_clock.hpp"
 #include "engine/record.hpp"
 #include "wire/api_job.hpp"
 
@@ -101,7 +102,7 @@ void list_audit(Api& api, Call call) {
 
 void verify_audit(Api& api, Call call) {
   api.loop().read([&api, call = std::move(call)](const State& state) mutable {
-    call.envelope.at = state.now;
+    call.envelope.at = clock_at_least(state.now);
     const auto actor = engine::actor_of(state, call.envelope);
     if (!actor) return call.reply.send(unauthenticated(call.envelope.request_id));
     if (!audits_anything(state, *actor)) {
@@ -115,7 +116,7 @@ void verify_audit(Api& api, Call call) {
 
 void export_audit(Api& api, Call call) {
   api.loop().read([&api, call = std::move(call)](const State& state) mutable {
-    call.envelope.at = state.now;
+    call.envelope.at = clock_at_least(state.now);
     const auto actor = engine::actor_of(state, call.envelope);
     if (!actor) return call.reply.send(unauthenticated(call.envelope.request_id));
     if (!engine::may(state, *actor, engine::Action::kViewAudit, kPlatform)) {

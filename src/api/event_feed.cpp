@@ -6,6 +6,7 @@
 
 #include "api/api.hpp"
 #include "api/problem.hpp"
+#include "base/wall_clock.hpp"
 #include "wire/api_job.hpp"
 
 namespace tranche::api {
@@ -147,7 +148,7 @@ bool EventFeed::send(const engine::State& state,
                      const Envelope& envelope,
                      const engine::Events& events) {
   subscriber.last_seen = sequence;
-  subscriber.who.at = state.now;
+  subscriber.who.at = clock_at_least(state.now);
   const auto actor = engine::actor_of(state, subscriber.who);
   if (!actor) return false;  // The token was revoked or ran out meanwhile.
   return subscriber.tell(state, *actor, *subscriber.stream, sequence, envelope, events);
@@ -241,7 +242,7 @@ void follow(Api& api, Call call, EventFeed::Tell tell) {
   }
   api.loop().read(
       [&api, last_seen, tell = std::move(tell), call = std::move(call)](const engine::State& state) mutable {
-        call.envelope.at = state.now;
+        call.envelope.at = clock_at_least(state.now);
         if (!engine::actor_of(state, call.envelope))
           return call.reply.send(unauthenticated(call.envelope.request_id));
         net::Response head;

@@ -4,6 +4,7 @@
 
 #include "api/api.hpp"
 #include "api/problem.hpp"
+#include "base/wall_clock.hpp"
 #include "server/agent_hub.hpp"
 #include "wire/session_frame.hpp"
 
@@ -86,7 +87,7 @@ class Bridge : public std::enable_shared_from_this<Bridge> {
 void exec(Api& api, Call call) {
   const JobId id{parse_id("job_", call.parameters.front()).value_or(0)};
   api.loop().read([&api, call = std::move(call), id](const State& state) mutable {
-    call.envelope.at = state.now;
+    call.envelope.at = clock_at_least(state.now);
     const std::string& request_id = call.envelope.request_id;
     const auto actor = engine::actor_of(state, call.envelope);
     if (!actor) return call.reply.send(unauthenticated(request_id));

@@ -75,8 +75,12 @@ void plan(Api& api, Call call, Submission submission, const std::string& owner_n
                out.admitted = false;
                out.refusal = start.error();
              }
-             out.price =
-                 engine::job_price(state, owner, out.ask, out.admission, out.starts.value_or(state.now));
+             out.price = engine::job_price(state,
+                                           owner,
+                                           out.ask,
+                                           out.admission,
+                                           out.starts.value_or(state.now),
+                                           engine::work_ahead(command));
              return json(out);
            });
 }

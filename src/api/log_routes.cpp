@@ -4,6 +4,7 @@
 
 #include "api/api.hpp"
 #include "api/problem.hpp"
+#include "base/wall_clock.hpp"
 #include "server/log_store.hpp"
 #include "wire/api_telemetry.hpp"
 #include "wire/fields.hpp"
@@ -76,7 +77,7 @@ void logs(Api& api, Call call) {
   const bool follow = call.query_value("follow") == "true";
   api.loop().read([&api, call = std::move(call), id, stream = *stream, from, rank, attempt, follow](
                       const State& state) mutable {
-    call.envelope.at = state.now;
+    call.envelope.at = clock_at_least(state.now);
     const auto actor = engine::actor_of(state, call.envelope);
     if (!actor) return call.reply.send(unauthenticated(call.envelope.request_id));
     const engine::Job* job = state.job(id);
@@ -119,7 +120,7 @@ void search(Api& api, Call call) {
         problem(wire::Problem{"text", "say what to look for", ""}, call.envelope.request_id));
   api.loop().read(
       [&api, call = std::move(call), wanted, owner, most = page->limit](const State& state) mutable {
-        call.envelope.at = state.now;
+        call.envelope.at = clock_at_least(state.now);
         const auto actor = engine::actor_of(state, call.envelope);
         if (!actor) return call.reply.send(unauthenticated(call.envelope.request_id));
         const PartyId under = owner.empty() ? kPlatform : engine::find_path(state, owner);

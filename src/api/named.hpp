@@ -6,6 +6,7 @@
 
 #include "api/api.hpp"
 #include "api/problem.hpp"
+#include "base/wall_clock.hpp"
 
 namespace tranche::api {
 
@@ -25,7 +26,7 @@ template <class Command, class Key, class Named>
 void remove_named(Api& api, Call call, std::map<Key, Named> engine::Workloads::* all) {
   const std::string name = call.parameters.front();
   api.loop().read([&api, call = std::move(call), name, all](const engine::State& state) mutable {
-    call.envelope.at = state.now;
+    call.envelope.at = clock_at_least(state.now);
     const auto actor = engine::actor_of(state, call.envelope);
     if (!actor) return call.reply.send(unauthenticated(call.envelope.request_id));
     const Named* one = find_named(state, *actor, state.work.*all, name);

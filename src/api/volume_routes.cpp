@@ -5,6 +5,7 @@
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "base/text.hpp"
+#include "base/wall_clock.hpp"
 #include "engine/plan_price.hpp"
 #include "engine/storage_charge.hpp"
 #include "wire/api_plan.hpp"
@@ -132,7 +133,7 @@ void create(Api& api, Call call) {
 void with_volume(Api& api, Call call, UniqueFunction<void(Call, VolumeId)> then) {
   const std::string name = call.parameters.front();
   api.loop().read([call = std::move(call), name, then = std::move(then)](const State& state) mutable {
-    call.envelope.at = state.now;
+    call.envelope.at = clock_at_least(state.now);
     const auto actor = engine::actor_of(state, call.envelope);
     const Volume* volume = actor ? engine::usable_volume(state, *actor, name) : nullptr;
     then(std::move(call), volume == nullptr ? VolumeId{} : volume->id);

@@ -4,6 +4,7 @@
 
 #include "api/api.hpp"
 #include "api/problem.hpp"
+#include "base/wall_clock.hpp"
 #include "wire/api_volume.hpp"
 
 namespace tranche::api {
@@ -36,7 +37,7 @@ void with_tenant(Api& api, Call call, Place then) {
                 call.envelope.request_id));
   const std::string owner(call.query_value("owner"));
   api.loop().read([&api, call = std::move(call), owner, then = std::move(then)](const State& state) mutable {
-    call.envelope.at = state.now;
+    call.envelope.at = clock_at_least(state.now);
     const auto actor = engine::actor_of(state, call.envelope);
     if (!actor) return call.reply.send(unauthenticated(call.envelope.request_id));
     const PartyId party = owner.empty() ? actor->party : engine::find_path(state, owner);

@@ -76,22 +76,28 @@ Table reconcile_table(const wire::Reconciliation& report) {
                {"NODE"},
                {"CLASS"},
                {"GPU-HOURS", Align::kRight},
+               {"BUSY", Align::kRight},
                {"VRAM BYTE-US", Align::kRight, Show::kWide}});
   for (const wire::DeviceDay& day : report.items) {
     const std::string date = text(day.day).substr(0, 10);
     const std::string node = day.simulated ? day.node + " SIM" : day.node;
-    for (const wire::ClassSum& one : day.classes)
+    std::int64_t busy = 0;  // A device has as many nanoseconds as its thousandths have microseconds.
+    for (const wire::ClassSum& one : day.classes) {
+      busy += one.busy_nanoseconds;
       table.add({date,
                  text(day.device),
                  node,
                  wire::name_of(one.what),
                  hours_of(one.compute_milli_microseconds),
+                 hours_of(one.busy_nanoseconds),
                  one.vram_byte_microseconds});
+    }
     table.add({date,
                text(day.device),
                node,
                day.exact ? "had (exact)" : "HAD, AND THE CLASSES DO NOT ADD UP",
                hours_of(day.compute_milli_microseconds),
+               hours_of(busy),
                day.vram_byte_microseconds});
   }
   return table;

@@ -168,7 +168,8 @@ void add_changes(const Command& group, Program& program) {
     Session& session = program.session();
     if (id->starts_with("ctr_"))
       throw usage_failure("a contract binds both sides; sell on what is not needed",
-                          "tranche market sell " + *id + " --for 2h --price 1.90/h");
+                          "tranche market sell " + *id + " --for 2h --price 1.90/h, or without money back: " +
+                              "tranche market release " + *id);
     const std::string kind = id->starts_with("lst_")   ? "recurring/"
                              : id->starts_with("quo_") ? "quotes/"
                                                        : "orders/";
@@ -190,6 +191,7 @@ void add_changes(const Command& group, Program& program) {
   };
   contract("interrupt", "The capacity behind a contract is gone");
   contract("resume", "The capacity behind a contract is back");
+  contract("release", "You need no more of what you bought: its price is settled at once");
   const auto body = std::make_shared<std::array<std::string, 4>>();
   const Command& certify = add_command(group,
                                        {"certify",

@@ -33,6 +33,21 @@ std::optional<std::int64_t> parse_percent(std::string_view text) {
   return ppm > 1'000'000 ? std::nullopt : std::optional(ppm);
 }
 
+namespace {
+
+// Small prices are told for as many units as make them readable.
+std::string unit_price_text(const wire::JobPrice& price, const wire::UnitPrice& one) {
+  const bool whole = one.per_million.micros % 1000 == 0;
+  const std::string each = text(whole ? Money{one.per_million.micros / 1000} : one.per_million) + " " +
+                           price.currency + " per " + (whole ? "1,000 " : "1,000,000 ") + one.unit;
+  if (!one.in_most) return "plus        " + each + ", as many as there will be; --spend bounds them, too\n";
+  if (!one.count) return "of that     " + each + "\n";
+  return "of that     " + text(one.most) + " " + price.currency + " for " + std::to_string(*one.count) + " " +
+         one.unit + ", " + each + "\n";
+}
+
+}  // namespace
+
 std::string price_text(const wire::JobPrice& price) {
   std::string out;
   if (!price.rule.empty()) {
@@ -45,6 +60,7 @@ std::string price_text(const wire::JobPrice& price) {
   } else {
     out += "at most     not bounded: give --time or --spend\n";
   }
+  for (const wire::UnitPrice& one : price.units) out += unit_price_text(price, one);
   if (price.tax_ppm > 0) {
     out +=
         "tax         " + price.tax_name + " " + percent_text(price.tax_ppm) + " comes on top, on the invoice";

@@ -117,7 +117,8 @@ struct WindowAsk {
   ClaimId instead_of{};        // Its own claims do not stand in its way.
   DeviceId only{};             // Zero: wherever it fits.
   bool beside_offers = false;  // What is offered on the exchange and not sold does not stand in its way.
-  std::optional<std::uint8_t> start{};  // Of a partition: nowhere else.
+  std::optional<std::uint8_t> start{};                  // Of a partition: nowhere else.
+  const std::vector<CalendarClaim>* besides = nullptr;  // On that device: what the same decision put there.
 };
 // Where the window could be, on the tightest devices; nothing when it fits nowhere.
 [[nodiscard]] std::optional<std::vector<BookedPlace>> find_places(const State&,

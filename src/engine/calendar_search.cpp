@@ -216,6 +216,10 @@ class Search {
       for (const CalendarClaim& offer : listed_on(state_, device.id))
         if (offer.from < span_.to && span_.from < offer.to) claims.push_back(&offer);
     }
+    if (wanted_.besides != nullptr && wanted_.only == device.id) {
+      for (const CalendarClaim& claim : *wanted_.besides)
+        if (claim.from < span_.to && span_.from < claim.to) claims.push_back(&claim);
+    }
     const auto running = running_on(state_, device, now_ + kNotice);
     const auto slice = slice_on(index, device, claims, running);
     if (!slice) return std::nullopt;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/decide.hpp"
+#include "engine/model_names.hpp"
 #include "engine/refusals.hpp"
 
 namespace tranche::engine {
@@ -67,6 +68,9 @@ Decision decide(const State& state,
     return refuse(invalid("cost", "a part of the cost is out of bounds", "between 0 and 1000000 an hour"));
   if (!cost.node.empty() && !state.index.nodes_by_name.contains(cost.node))
     return refuse(invalid("node", "there is no node '" + cost.node + "'", "tranche node list"));
+  if (!cost.model.empty())
+    if (const auto unknown = unknown_model(state, cost.model))
+      return refuse(invalid("model", unknown->message, unknown->fix));
   return Events{CapacityCostSet{std::move(cost)}};
 }
 

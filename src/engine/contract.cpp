@@ -8,6 +8,7 @@
 
 #include "base/check.hpp"
 #include "engine/billing.hpp"
+#include "engine/contract_costs.hpp"
 #include "engine/contract_terms.hpp"
 #include "engine/decide.hpp"
 #include "engine/market_claims.hpp"
@@ -32,16 +33,26 @@ bool stands_on(const State& state, const Contract& contract, NodeId node) {
   return device == nullptr ? piece->node == node : device->node == node;
 }
 
+constexpr std::size_t kResumedMost = 1'000;  // In one decision.
+
+struct Returning {  // What the state does not know yet.
+  NodeId node{};
+  std::set<ContractId> resumed{};
+};
+
 // Whether the device behind a contract takes work; of those of a peer nothing is known here. What was sold on
 // is delivered while its seller gets it himself.
-bool is_deliverable(const State& state, const Contract& contract) {
+bool is_deliverable(const State& state, const Contract& contract, const Returning& returning = {}) {
   const Piece* piece = state.market.pieces.find(contract.piece.value);
   if (piece == nullptr) return true;
   const bool resold = piece->bought != ContractId{};
   const Contract* under = resold ? state.market.contracts.find(piece->bought.value) : nullptr;
-  if (under != nullptr && (under->state != ContractState::kAgreed || under->end < contract.end)) return false;
+  const bool agreed =
+      under == nullptr || under->state == ContractState::kAgreed || returning.resumed.contains(under->id);
+  if (!agreed || (under != nullptr && under->end < contract.end)) return false;
   const Device* device = state.device(device_under(state, *piece));
   if (device == nullptr) return true;
+  if (device->node == returning.node) return is_in_service(device->state);
   const NodeState node = state.nodes.at(device->node).state;
   return is_in_service(device->state) && node != NodeState::kLost && node != NodeState::kRetired;
 }
@@ -63,6 +74,16 @@ void note_contract(const Event& event, std::set<ContractId>& seen) {
   if (const auto* settled = std::get_if<ContractSettled>(&event)) seen.insert(settled->contract);
 }
 
+// Given back before its end: what is left is no longer promised to anybody.
+void free_rest(State& state, const Contract& contract, std::int64_t from) {
+  Piece* piece = state.market.pieces.find(contract.piece.value);
+  if (piece == nullptr) return;
+  for (std::int64_t slot = std::max(from, contract.first_slot); slot < contract.first_slot + contract.slots;
+       ++slot)
+    piece->promised[static_cast<std::size_t>(slot - piece->first_slot)] -= contract.quantity;
+  listing_changed(state, contract.piece);
+}
+
 // What a seller did with contracts that nobody needs any more.
 void note_paid(Reliability& record, const Contract& contract) {
   record.seller = contract.seller;
@@ -74,6 +95,15 @@ void note_paid(Reliability& record, const Contract& contract) {
   record.penalty.micros += contract.penalty.micros;
 }
 
+// With its claim; false while something else stands where that was.
+bool append_resumption(
+    const State& state, Instant at, const Contract& contract, ClaimsMade& made, Events& events) {
+  Events back{ContractResumed{contract.id, contract.seller, lost_by(contract, at)}};
+  if (append_claim_again(state, at, contract, made, back)) return false;
+  events.insert(events.end(), std::make_move_iterator(back.begin()), std::make_move_iterator(back.end()));
+  return true;
+}
+
 }  // namespace
 
 void append_interruptions(const State& state, NodeId node, Instant at, Events& events) {
@@ -83,9 +113,11 @@ void append_interruptions(const State& state, NodeId node, Instant at, Events& e
 }
 
 void append_resumptions(const State& state, NodeId node, Instant at, Events& events) {
+  Returning returning{.node = node, .resumed = {}};
+  ClaimsMade made;
   for (const Contract* contract : contracts_on(state, node, ContractState::kInterrupted)) {
-    if (at >= contract->end || contract->withdrawn || !is_deliverable(state, *contract)) continue;
-    events.emplace_back(ContractResumed{contract->id, contract->seller, lost_by(*contract, at)});
+    if (at >= contract->end || contract->withdrawn || !is_deliverable(state, *contract, returning)) continue;
+    if (append_resumption(state, at, *contract, made, events)) returning.resumed.insert(contract->id);
   }
 }
 
@@ -101,21 +133,22 @@ void append_substitution(const State& state, Instant at, Events& events) {
 }
 
 void append_delivery(const State& state, Instant at, Events& events) {
+  Returning returning;
+  ClaimsMade made;
   for (const std::uint64_t id : state.market.contracts.ids()) {
     const Contract& contract = *state.market.contracts.find(id);
     const bool running = at >= contract.start && at < contract.end;
     if (!running || is_over(contract.state) || contract.withdrawn) continue;
     const bool delivered = contract.state == ContractState::kAgreed;
-    if (delivered == is_deliverable(state, contract)) continue;
+    if (delivered == is_deliverable(state, contract, returning)) continue;
     if (delivered) {
       events.emplace_back(ContractInterrupted{contract.id, contract.seller});
       append_claim_end(state, contract.id, events);
       continue;
     }
-    Events back{ContractResumed{contract.id, contract.seller, lost_by(contract, at)}};
-    if (append_claim_again(state, at, contract, back)) continue;
-    events.insert(events.end(), std::make_move_iterator(back.begin()), std::make_move_iterator(back.end()));
-    return;  // One a tick: the claim of the next must see what this one took.
+    if (!append_resumption(state, at, contract, made, events)) continue;
+    returning.resumed.insert(contract.id);
+    if (returning.resumed.size() == kResumedMost) return;  // The rest with the next tick.
   }
 }
 
@@ -166,7 +199,8 @@ Decision decide(const State& state,
   }
   const Instant at = std::min(envelope.at, contract->end);
   Events events{ContractResumed{contract->id, contract->seller, lost_by(*contract, at)}};
-  if (auto r = append_claim_again(state, envelope.at, *contract, events)) return refuse(*r);
+  ClaimsMade made;
+  if (auto r = append_claim_again(state, envelope.at, *contract, made, events)) return refuse(*r);
   return events;
 }
 
@@ -199,6 +233,7 @@ void apply(State& state, const Envelope& envelope, const ContractSettled& event)
       Leg{seller, {-event.penalty.micros}}};
   post(state.ledger, legs);
   note_refund(state, *contract, event.refunded, envelope.at);
+  count_delivery(state, *contract, over ? contract->end : envelope.at, event.lost);
   if (event.fee > Money{})
     cost_line(state,
               {.party = contract->seller,
@@ -216,6 +251,8 @@ void apply(State& state, const Envelope& envelope, const ContractSettled& event)
   contract->penalty.micros += event.penalty.micros;
   contract->settled = envelope.at;
   contract->state = event.state;
+  if (event.state == ContractState::kCompleted && envelope.at < contract->end)
+    free_rest(state, *contract, slot_of(envelope.at));
   if (over) {
     contract->lost = event.lost;
     contract->down_since = {};
@@ -262,6 +299,17 @@ void forget_contracts_due(Market& market, Instant at) {
     if (waits) return;
     market.contracts_due.erase(market.contracts_due.begin());
   }
+}
+
+bool contracts_due(const State& state, Instant at) {
+  for (const auto& [due, ids] : state.market.contracts_due) {
+    if (due > at) return false;
+    for (const ContractId id : ids) {
+      const Contract* contract = state.market.contracts.find(id.value);
+      if (contract != nullptr && contract->look_at == due) return true;
+    }
+  }
+  return false;
 }
 
 void append_contracts_due(const State& state, Instant at, Events& events) {

@@ -65,7 +65,9 @@ struct Contract {
   std::vector<Payout> unpaid{};
   Duration reclaimed{};    // Cut off its end by the seller, who gave notice.
   bool withdrawn = false;  // Interrupted by the seller himself, not by a fault that may pass.
-  Instant look_at{};       // When somebody must look at it next; rebuilt, and in no record.
+  // Of its delivery: in the buyer's costs so far. Contracts of before counted all of it when they were made.
+  Duration counted = Duration::max();
+  Instant look_at{};  // When somebody must look at it next; rebuilt, and in no record.
 };
 BOOST_DESCRIBE_STRUCT(Contract,
                       (),
@@ -96,7 +98,8 @@ BOOST_DESCRIBE_STRUCT(Contract,
                        resold,
                        unpaid,
                        reclaimed,
-                       withdrawn))
+                       withdrawn,
+                       counted))
 
 struct Reliability {  // Thousandths times seconds.
   PartyId seller{};
@@ -136,6 +139,11 @@ struct ContractReclaimed {
   Money released{};  // Of the bond, beside the penalty.
 };
 BOOST_DESCRIBE_STRUCT(ContractReclaimed, (), (contract, party, at, refunded, penalty, released))
+
+// The buyer needs no more of it: all of its price is the seller's at once, who has the capacity back.
+struct ReleaseContract {
+  ContractId contract{};
+};
 
 struct ResumeContract {
   ContractId contract{};

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "engine/contract_costs.hpp"
 #include "engine/spend.hpp"
 #include "wire/fields.hpp"
 
@@ -77,14 +78,17 @@ std::int64_t saved_by_smaller_slice(const CostLine& line) {
   if (line.peak_milli == 0) return 0;
   const std::int64_t needed = (std::int64_t{line.peak_milli} * 110 / 100 + kStep - 1) / kStep * kStep;
   const std::int64_t spare = std::max<std::int64_t>(1000 - needed, 0);
-  return static_cast<std::int64_t>(Int128{line.by_allocation.micros} * spare / 1000);
+  // What was bought is paid by the size of it, too.
+  return static_cast<std::int64_t>(Int128{line.by_allocation.micros + line.bought.micros} * spare / 1000);
 }
 
 void add_line(wire::CostRow& row, const CostLine& line) {
   row.smaller_slice_saves.micros += saved_by_smaller_slice(line);
-  row.cost.micros += line.amount.micros;
+  row.cost.micros += line.amount.micros + line.bought.micros;
   row.credited.micros += line.credited.micros;
-  row.allocated_gpu_milliseconds += line.allocated / 1000;
+  // What was bought counts as it is delivered: before that nothing of it could be used.
+  row.allocated_gpu_milliseconds += line.bought_time / 1000;
+  if (!line.key.of_exchange()) row.allocated_gpu_milliseconds += line.allocated / 1000;
   row.used_gpu_milliseconds += line.used / 1000;
   for (const auto& [unit, count] : line.units) row.units[unit] += count;
 }
@@ -100,6 +104,11 @@ Rows rows_of(
     const CostLine& line = at->second;
     if (is_at_or_below(state, line.key.party, party)) add_line(rows[label(state, line, by, tag)], line);
   }
+  each_uncounted(state, [&](const CostKey& key, std::int64_t time) {
+    if (key.day < from || key.day >= to || !is_at_or_below(state, key.party, party)) return;
+    const CostLine line{.key = key};
+    rows[label(state, line, by, tag)].allocated_gpu_milliseconds += time / 1000;
+  });
   return rows;
 }
 

@@ -53,6 +53,7 @@ Decision decide(const State&, const Envelope&, const Actor&, const RemoveRecurri
 Decision decide(const State&, const Envelope&, const Actor&, const InterruptContract&);
 Decision decide(const State&, const Envelope&, const Actor&, const ResumeContract&);
 Decision decide(const State&, const Envelope&, const Actor&, const ReclaimContract&);
+Decision decide(const State&, const Envelope&, const Actor&, const ReleaseContract&);
 Decision decide(const State&, const Envelope&, const Actor&, const SetPriceList&);
 Decision decide(const State&, const Envelope&, const Actor&, const SetCapacityCost&);
 

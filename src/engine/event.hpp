@@ -89,6 +89,7 @@ namespace tranche::engine {
   X(InterruptContract, "contract.interrupt") \
   X(ResumeContract, "contract.resume") \
   X(ReclaimContract, "contract.reclaim") \
+  X(ReleaseContract, "contract.release") \
   X(SetPriceList, "price.set") \
   X(SetCapacityCost, "capacity.cost") \
   X(OpenMeter, "meter.open") \

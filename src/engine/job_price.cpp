@@ -7,6 +7,7 @@
 #include "engine/lease_meter.hpp"
 #include "engine/price.hpp"
 #include "engine/spend.hpp"
+#include "engine/unit_price.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -62,9 +63,65 @@ bool is_paid_for(const State& state, PartyId owner, const Ask& ask, Instant at) 
   });
 }
 
+Money times(Money amount, std::int64_t count) {
+  return {static_cast<std::int64_t>(
+      std::min(Int128{amount.micros} * std::max<std::int64_t>(count, 1), Int128{INT64_MAX / 4}))};
+}
+
+// Units and what they cost; those whose number is known are part of the most.
+void add_units(const std::map<std::string, Money>& prices, const WorkAhead& work, wire::JobPrice& out) {
+  for (const auto& [unit, price] : prices) {
+    wire::UnitPrice one{.unit = unit, .per_million = price};
+    if (unit == work.unit) {
+      one.count = work.count;
+      one.most = price_of_units(price, work.count);
+      one.in_most = true;
+      if (out.most) out.most->micros += one.most.micros;
+    }
+    out.units.push_back(std::move(one));
+  }
+}
+
+std::string time_limit_text(const Ask& ask, const WorkAhead& work) {
+  std::string out = "time limit " + text(ask.time);
+  if (!work.unit.empty()) {
+    out += " for each chunk; " + std::to_string(work.pieces) + " of them if each is for one piece of work";
+  }
+  if (work.tries > 1) out += ", " + std::to_string(work.tries) + " tries";
+  return out;
+}
+
 }  // namespace
 
-wire::JobPrice job_price(const State& state, PartyId owner, const Ask& ask, Admission admission, Instant at) {
+WorkAhead work_ahead(const SubmitJob& job) {
+  if (job.unit == WorkUnit::kNone) return {.tries = 1 + std::int64_t{job.ask.retries}};
+  WorkAhead work{.unit = units_name(job.milliseconds.empty() ? job.unit : WorkUnit::kSecond),
+                 .count = job.units.count(),
+                 .pieces = job.units.count(),
+                 .tries = std::max<std::int64_t>(job.unit_tries, 1)};
+  if (job.milliseconds.empty()) return work;
+  std::int64_t milliseconds = 0;
+  for (const std::int64_t one : job.milliseconds) milliseconds += one;
+  work.count = (milliseconds + 999) / 1000;
+  return work;
+}
+
+bool is_own_limit_used_up(const State& state, const Job& job, Instant at) {
+  const auto left = own_limit_left(state, job);
+  if (!left) return false;
+  const auto plans = possible_plans(state, job.owner, job.id, job.ask, job.admission);
+  return std::all_of(plans.begin(), plans.end(), [&](const MeterPlan& plan) {
+    const Duration least = std::min(first_hold(plan, job.ask), kSpendGrace * 2);
+    return *left < most_for(state, plan, at, least);
+  });
+}
+
+wire::JobPrice job_price(const State& state,
+                         PartyId owner,
+                         const Ask& ask,
+                         Admission admission,
+                         Instant at,
+                         const WorkAhead& work) {
   wire::JobPrice out{.currency = state.settings.currency};
   if (ask.instances == 0) {
     out.most = Money{};
@@ -72,9 +129,12 @@ wire::JobPrice job_price(const State& state, PartyId owner, const Ask& ask, Admi
     return out;
   }
   Money longest{};
+  std::map<std::string, Money> units;
   for (const MeterPlan& plan : possible_plans(state, owner, JobId{}, ask, admission)) {
     const Money hourly = most_for(state, plan, at, std::chrono::hours(1));
     longest = std::max(longest, most_for(state, plan, at, ask.time));
+    for (const auto& [unit, price] : unit_prices(state, plan, at, ask.time))
+      units[unit] = std::max(units[unit], price);
     if (hourly < out.hourly || (hourly == out.hourly && !out.rule.empty())) continue;
     const auto price = price_in_force(state, price_query(state, plan), at);
     out.rule = price ? price->rule.name : "";
@@ -87,12 +147,14 @@ wire::JobPrice job_price(const State& state, PartyId owner, const Ask& ask, Admi
     return out;
   }
   if (ask.time > Duration{}) {
-    out.most = longest;
-    out.most_because = "time limit " + text(ask.time);
+    out.most = times(longest, work.pieces * work.tries);
+    out.most_because = time_limit_text(ask, work);
   }
+  add_units(units, work, out);
   if (ask.spend > Money{} && (!out.most || ask.spend < *out.most)) {
     out.most = ask.spend;
     out.most_because = "spend limit of the job";
+    for (wire::UnitPrice& one : out.units) one.in_most = true;
   }
   add_tax(state, owner, at, out);
   return out;

@@ -5,6 +5,7 @@
 
 #include "engine/attempt.hpp"
 #include "engine/spend.hpp"
+#include "engine/unit_price.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -29,6 +30,12 @@ wire::MeterRecord merged(const wire::MeterRecord& a, const wire::MeterRecord& b)
   return out;
 }
 
+// Whose limit a job is under: a chunk's is that of the whole.
+JobId limited_as(const State& state, JobId id) {
+  const auto group = state.index.work->group_of.find(id);
+  return group == state.index.work->group_of.end() ? id : group->second;
+}
+
 void append_spend_stop(const State& state, const Job& job, const std::string& message, Events& events) {
   for (const LeaseId id : job.leases) {
     const Lease& lease = state.leases.at(id);
@@ -44,17 +51,34 @@ Money Pledges::pledged_by(PartyId party) const {
   return found == parties_.end() ? Money{} : found->second;
 }
 
-// What the job's own spend limit leaves; without one, no bound.
+std::optional<Money> own_limit_left(const State& state, const Job& job) {
+  if (job.ask.spend == Money{}) return std::nullopt;
+  std::int64_t left = job.ask.spend.micros;
+  const auto take = [&](JobId id) {
+    const Job* one = state.job(id);
+    if (one == nullptr) return;
+    left -= one->charged.micros;
+    for (const LeaseId lease : one->leases) {
+      const auto meter = state.meters.find(lease);
+      if (meter != state.meters.end()) left -= meter->second.held.micros;
+    }
+  };
+  const auto group = state.work.groups.find(limited_as(state, job.id));
+  if (group == state.work.groups.end()) {
+    take(job.id);
+  } else {
+    for (const JobId id : group->second.past) take(id);
+    for (const Chunk& chunk : group->second.chunks) take(chunk.job);
+  }
+  return Money{std::max<std::int64_t>(left, 0)};
+}
+
 Money Pledges::job_room(JobId id) const {
   const Job* job = state_->job(id);
-  if (job == nullptr || job->ask.spend == Money{}) return {kUnbounded};
-  std::int64_t left = job->ask.spend.micros - job->charged.micros;
-  for (const LeaseId lease : job->leases) {
-    const auto meter = state_->meters.find(lease);
-    if (meter != state_->meters.end()) left -= meter->second.held.micros;
-  }
-  if (const auto taken = jobs_.find(id); taken != jobs_.end()) left -= taken->second.micros;
-  return {std::max<std::int64_t>(left, 0)};
+  const auto left = job == nullptr ? std::nullopt : own_limit_left(*state_, *job);
+  if (!left) return {kUnbounded};
+  const auto taken = jobs_.find(limited_as(*state_, id));
+  return taken == jobs_.end() ? *left : Money{std::max<std::int64_t>(left->micros - taken->second.micros, 0)};
 }
 
 Money Pledges::room(AccountId account, PartyId party, JobId id) const {
@@ -83,7 +107,7 @@ std::optional<Refusal> Pledges::problem(AccountId account, PartyId party, JobId 
 
 void Pledges::take(AccountId account, PartyId party, JobId job, Money amount) {
   accounts_[account].micros += amount.micros;
-  jobs_[job].micros += amount.micros;
+  jobs_[limited_as(*state_, job)].micros += amount.micros;
   for (const Party* at = state_->party(party); at != nullptr; at = state_->party(at->parent))
     parties_[at->id].micros += amount.micros;
 }
@@ -118,6 +142,7 @@ std::optional<PriceInForce> price_in_force(const State& state, const PriceQuery&
 }
 
 Money most_for(const State& state, const MeterPlan& plan, Instant from, Duration ahead) {
+  if (plan.contract != ContractId{}) return {};
   const PriceQuery query = price_query(state, plan);
   Money total{};
   // Rounded up once for the whole span, as its charges will be: prices that change at midnight add nothing.
@@ -165,6 +190,7 @@ MeterPlan meter_plan(const State& state, const Job& job, const LeaseGranted& gra
     plan.memory_milli += std::min<std::int64_t>((slice.vram * 1000 + whole - 1) / whole, 1000);
   }
   if (const Node* node = state.node(granted.node)) plan.region = node->site;
+  if (const Booking* booking = state.booking(granted.booking)) plan.contract = booking->contract;
   return plan;
 }
 
@@ -174,9 +200,10 @@ Result<MeterOpened, Refusal> meter_for(const State& state,
                                        const Pledges& pledges) {
   const PartyId payer = payer_of(state, plan.party);
   const AccountId account = paying_account(state, payer);
-  Money held = most_for(state, plan, at, ahead_of(state, plan, at));
+  const Duration ahead = ahead_of(state, plan, at);
+  Money held{most_for(state, plan, at, ahead).micros + most_for_units(state, plan, at, ahead).micros};
   // A job with a spend limit of its own is stopped by it in time, so it may start with less than an hour's.
-  const Job* job = state.job(plan.job);
+  const Job* job = plan.contract == ContractId{} ? state.job(plan.job) : nullptr;
   if (job != nullptr) {
     if (auto refusal = price_problem(state, plan, job->ask.price_per_hour, at)) return refuse(*refusal);
   }
@@ -226,8 +253,9 @@ void append_charges(const State& state,
     const auto& charged = std::get<Charged>(events[before]);
     const Job* job = state.job(charged.job);
     if (!charged.exhausted || job == nullptr) continue;
-    const std::int64_t total = job->charged.micros + charged.amount.micros + charged.held.micros;
-    const bool own = job->ask.spend > Money{} && total >= job->ask.spend.micros;
+    const std::int64_t more = charged.amount.micros + charged.held.micros - state.meters.at(id).held.micros;
+    const auto left = own_limit_left(state, *job);
+    const bool own = left && left->micros <= more;
     append_spend_stop(state,
                       *job,
                       own ? "the job's own spend limit is used up"

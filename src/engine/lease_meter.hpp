@@ -29,13 +29,19 @@ class Pledges {
 
  private:
   [[nodiscard]] Money pledged_by(PartyId party) const;
-  [[nodiscard]] Money job_room(JobId job) const;
+  [[nodiscard]] Money job_room(JobId job) const;  // What its own spend limit leaves.
 
   const State* state_;
   std::map<AccountId, Money> accounts_;
   std::map<PartyId, Money> parties_;
   std::map<JobId, Money> jobs_;
 };
+
+// What a job's own spend limit leaves beside what is charged and set aside; nothing: it has none. All chunks
+// of a job of many units are under one limit.
+[[nodiscard]] std::optional<Money> own_limit_left(const State&, const Job&);
+// Whether that is too little for anything of it to start, wherever it would land.
+[[nodiscard]] bool is_own_limit_used_up(const State&, const Job&, Instant at);
 
 // What pays for a party: the nearest credit above it; without one, its tenant by invoice.
 [[nodiscard]] AccountId paying_account(const State&, PartyId payer);
@@ -69,8 +75,17 @@ void append_meter_end(const State&, Instant now, const Lease&, const wire::Lease
 // What was set aside for work over quota at admission pays first; what is taken of it.
 Money draw_admission_hold(State&, JobId job, Money amount);
 
+// What is known of a job's work before it starts.
+struct WorkAhead {
+  std::string unit{};  // frames; empty: it is one run.
+  std::int64_t count = 0;
+  std::int64_t pieces = 1;  // Units, or pieces of footage: a chunk has one of them at least.
+  std::int64_t tries = 1;   // Of each.
+};
+[[nodiscard]] WorkAhead work_ahead(const SubmitJob&);
 // The price of a job before it starts, over every device it could land on.
-[[nodiscard]] wire::JobPrice job_price(const State&, PartyId owner, const Ask&, Admission, Instant at);
+[[nodiscard]] wire::JobPrice job_price(
+    const State&, PartyId owner, const Ask&, Admission, Instant at, const WorkAhead& = {});
 // Taxes come on top, on the invoice: named beside every price that is told before.
 void add_tax(const State&, PartyId party, Instant at, wire::JobPrice&);
 // The same by when it starts, for a job with a time limit.

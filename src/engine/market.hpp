@@ -133,8 +133,8 @@ struct Trade {  // For market data: nobody's name is in it.
 BOOST_DESCRIBE_STRUCT(Trade, (), (book, at, price, first_slot, slots, quantity))
 
 struct Due {  // Ids by the time at which somebody must look at them; some may be gone by then.
-  std::vector<std::uint64_t> ids{};
-  std::size_t tidy_at = 64;
+  std::vector<std::uint64_t> ids{};  // In no order.
+  std::size_t looked = 0;            // How far they were looked through for those that are gone.
 };
 
 struct Market {

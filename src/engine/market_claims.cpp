@@ -192,6 +192,51 @@ std::optional<Refusal> portion_problem(const State& state, const Device& device,
   return is_sharing(state, offer.owner) ? std::nullopt : std::optional(sharing_refusal());
 }
 
+struct KeptPart {
+  TimeSpan span{};
+  std::uint32_t quantity = 0;
+};
+
+std::multimap<ContractId, ContractId> sold_on(const State& state) {
+  std::multimap<ContractId, ContractId> made_of;
+  for (const std::uint64_t id : state.market.contracts.ids()) {
+    const Contract& contract = *state.market.contracts.find(id);
+    const Piece* piece = state.market.pieces.find(contract.piece.value);
+    const bool over =
+        contract.state == ContractState::kCompleted || contract.state == ContractState::kDefaulted;
+    if (!over && piece != nullptr && piece->bought != ContractId{})
+      made_of.emplace(piece->bought, contract.id);
+  }
+  return made_of;
+}
+
+// What of a contract its buyer did not sell on, by time.
+std::vector<KeptPart> kept_parts(const State& state,
+                                 const Contract& contract,
+                                 const TimeSpan& span,
+                                 ClaimsMade& made) {
+  if (!made.sold_on) made.sold_on = sold_on(state);
+  std::map<Instant, std::int64_t> steps{{span.from, contract.quantity}, {span.to, 0}};
+  const auto [first, last] = made.sold_on->equal_range(contract.id);
+  for (auto one = first; one != last; ++one) {
+    const Contract& other = *state.market.contracts.find(one->second.value);
+    const Instant from = std::max(other.start, span.from);
+    const Instant to = std::min(other.end, span.to);
+    if (from >= to) continue;
+    steps[from] -= other.quantity;
+    steps[to] += other.quantity;
+  }
+  std::vector<KeptPart> parts;
+  std::int64_t kept = 0;
+  for (auto at = steps.begin(); at != steps.end(); ++at) {
+    kept += at->second;
+    const auto next = std::next(at);
+    if (next != steps.end() && kept > 0)
+      parts.push_back({{at->first, next->first}, static_cast<std::uint32_t>(kept)});
+  }
+  return parts;
+}
+
 // What of these is not bought yet: pieces of fractions and claims add up, slot by slot.
 std::vector<CalendarClaim> unsold_fractions(const State& state,
                                             const Device& device,
@@ -378,10 +423,8 @@ void append_taken_back(
   }
 }
 
-std::optional<Refusal> append_claim_again(const State& state,
-                                          Instant at,
-                                          const Contract& contract,
-                                          Events& events) {
+std::optional<Refusal> append_claim_again(
+    const State& state, Instant at, const Contract& contract, ClaimsMade& made, Events& events) {
   const Piece* piece = state.market.pieces.find(contract.piece.value);
   const Device* device = piece == nullptr ? nullptr : state.device(device_under(state, *piece));
   const TimeSpan span{std::max(contract.start, at), contract.end};
@@ -389,18 +432,31 @@ std::optional<Refusal> append_claim_again(const State& state,
     return std::nullopt;
   const Instrument& traded = instrument_of(state, contract.book);
   const std::uint8_t start = piece_under(state, *piece)->start;
-  const Portion portion{*device, contract.quantity, traded.isolation, traded.shape, start};
-  WindowsBooked booked = claim_for(state, {state.next_claim}, contract.buyer, contract.id, portion);
+  const auto portion = [&](std::uint32_t quantity) {
+    return Portion{*device, quantity, traded.isolation, traded.shape, start};
+  };
+  WindowsBooked booked = claim_for(
+      state, {state.next_claim + made.count}, contract.buyer, contract.id, portion(contract.quantity));
   const WantedEnvironment none;
-  const WindowAsk wanted{booked.ask, booked.trust_group, none, span, {}, device->id, true, start};
-  auto places = find_places(state, at, wanted);
-  if (!places) {
-    return Refusal{.reason = Reason::kConflict,
-                   .rule = "calendar",
-                   .message = text(device->id) + " is not free for the rest of the contract",
-                   .fix = "free it first, or let the contract run out"};
+  std::vector<CalendarClaim> claims = made.on[device->id];
+  for (const KeptPart& part : kept_parts(state, contract, span, made)) {
+    const wire::Ask ask = ask_of(state, portion(part.quantity));
+    const WindowAsk wanted{ask, booked.trust_group, none, part.span, {}, device->id, true, start, &claims};
+    auto places = find_places(state, at, wanted);
+    if (!places) {
+      return Refusal{.reason = Reason::kConflict,
+                     .rule = "calendar",
+                     .message = text(device->id) + " is not free for the rest of the contract",
+                     .fix = "free it first, or let the contract run out"};
+    }
+    claims.push_back({.from = part.span.from,
+                      .to = part.span.to,
+                      .use = use_of(*device, ask, booked.trust_group, places->front().slices.front())});
+    booked.windows.push_back({.from = part.span.from, .to = part.span.to, .places = std::move(*places)});
   }
-  booked.windows.push_back({.from = span.from, .to = span.to, .places = std::move(*places)});
+  if (booked.windows.empty()) return std::nullopt;  // All of it was sold on.
+  ++made.count;
+  made.on[device->id] = std::move(claims);
   events.emplace_back(std::move(booked));
   return std::nullopt;
 }

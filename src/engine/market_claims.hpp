@@ -40,7 +40,14 @@ void append_claim_cut(const State&, ContractId, Instant end, Events&);
 void append_taken_back(const State&, Instant at, const Job&, const std::vector<Slice>&, Events&);
 // Whether an offer on the device is the job's own tenant's, has begun, and was not bought.
 [[nodiscard]] bool is_own_unsold(const State&, const Job&, DeviceId, const CalendarClaim& offer, Instant at);
-// The claim of a contract that is delivered again.
-[[nodiscard]] std::optional<Refusal> append_claim_again(const State&, Instant at, const Contract&, Events&);
+// Claims that one decision made: each of those after must see those before.
+struct ClaimsMade {
+  std::uint64_t count = 0;
+  std::map<DeviceId, std::vector<CalendarClaim>> on{};
+  std::optional<std::multimap<ContractId, ContractId>> sold_on{};  // What was made of which; looked up once.
+};
+// The claim of a contract that is delivered again, less what its buyer sold on.
+[[nodiscard]] std::optional<Refusal> append_claim_again(
+    const State&, Instant at, const Contract&, ClaimsMade&, Events&);
 
 }  // namespace tranche::engine

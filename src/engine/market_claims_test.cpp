@@ -63,7 +63,8 @@ TEST_CASE("market and calendar: what was bought is used by those who can pay for
   const JobId id = world.submit(world.traders[1], gpus(1));
   world.schedule();
   CHECK(world.lease_of(id).booking != ClaimId{});
-  CHECK(world.state.meters.empty());
+  REQUIRE(world.state.meters.size() == 1);  // Metered, and nothing set aside for it.
+  CHECK(world.state.meters.begin()->second.held == Money{});
 }
 
 TEST_CASE("market and calendar: half of a device that was bought takes a job for half of it") {
@@ -223,6 +224,64 @@ TEST_CASE("market and calendar: a contract that is interrupted loses its claim, 
   REQUIRE(world.run(ResumeContract{{1}}, world.traders[0]).has_value());
   REQUIRE(world.claims(world.traders[1]).size() == 1);
   CHECK(world.claims(world.traders[1])[0]->windows[0].to == world.clock + 2h);
+}
+
+TEST_CASE("market and calendar: all contracts of a device that comes back go on at once") {
+  Floor world;
+  for (const std::size_t who : {0U, 1U, 2U}) world.share(who);
+  REQUIRE(world.offer(1000, 8).has_value());
+  for (const std::size_t who : {1U, 2U, 1U}) REQUIRE(world.buy(who, 300, 8).has_value());
+  REQUIRE(world.run(Tick{}).has_value());
+  const auto state_of = [&](DeviceState from, DeviceState to) {
+    apply_record(world.state,
+                 world.state.sequence + 1,
+                 world.envelope({}),
+                 {DeviceStateChanged{world.gpu, from, to, "test"}});
+    REQUIRE(world.run(Tick{}).has_value());
+  };
+  const auto in = [&](ContractState wanted) {
+    std::size_t count = 0;
+    for (const std::uint64_t id : world.state.market.contracts.ids())
+      count += world.state.market.contracts.find(id)->state == wanted;
+    return count;
+  };
+  world.clock += 15min;
+  state_of(DeviceState::kHealthy, DeviceState::kMaintenance);
+  CHECK(in(ContractState::kInterrupted) == 3);
+  CHECK(world.claims(world.traders[1]).empty());
+  world.clock += 15min;
+  state_of(DeviceState::kMaintenance, DeviceState::kHealthy);
+  CHECK(in(ContractState::kAgreed) == 3);
+  CHECK(world.claims(world.traders[1]).size() == 2);
+  CHECK(world.claims(world.traders[2]).size() == 1);
+  const auto copy = decode_state(encode_state(world.state));
+  REQUIRE(copy.has_value());
+}
+
+TEST_CASE("market and calendar: what was sold on goes on beside what its seller kept of it") {
+  Floor world;
+  REQUIRE(world.offer(1000, 8).has_value());
+  REQUIRE(world.buy(1, 1000, 8).has_value());
+  REQUIRE(world
+              .run(ListCapacity{.owner = world.traders[1],
+                                .bought = {1},
+                                .quantity = 1000,
+                                .first_slot = world.slot + 4,
+                                .slots = 2,
+                                .price = 10},
+                   world.traders[1])
+              .has_value());
+  REQUIRE(world.buy(2, 1000, 2, 4).has_value());
+  REQUIRE(world.run(InterruptContract{{1}}, world.traders[0]).has_value());
+  world.clock += 15min;
+  const auto resumed = world.run(ResumeContract{{1}}, world.traders[0]);
+  REQUIRE_MESSAGE(resumed.has_value(), (resumed ? "" : resumed.error().message));
+  const auto kept = world.claims(world.traders[1]);
+  REQUIRE(kept.size() == 1);
+  REQUIRE(kept[0]->windows.size() == 2);
+  CHECK(kept[0]->windows[0].to == start_of(world.slot + 4));
+  CHECK(kept[0]->windows[1].from == start_of(world.slot + 6));
+  CHECK(world.claims(world.traders[2]).size() == 1);  // It had not begun: it never stopped.
 }
 
 }  // namespace

@@ -55,6 +55,30 @@ std::int64_t price_at(const MarketOrder& ask, Instant at) {
   return ask.price_first - static_cast<std::int64_t>(fall);
 }
 
+// Cancelled orders stay behind; without this a busy trader would fill the memory with them. Whoever adds one
+// looks at two, round and round: at most about as many are gone as rest, and nobody waits for a long search.
+void drop_gone(const policy::OrderBooks& books, Due& due) {
+  for (int i = 0; i < 2 && !due.ids.empty(); ++i) {
+    if (due.looked >= due.ids.size()) due.looked = 0;
+    if (books.order(due.ids[due.looked]) != nullptr) {
+      ++due.looked;
+      continue;
+    }
+    due.ids[due.looked] = due.ids.back();
+    due.ids.pop_back();
+  }
+}
+
+// What rests of those, oldest first.
+std::vector<std::uint64_t> resting(const policy::OrderBooks& books, const Due& due) {
+  std::vector<std::uint64_t> ids;
+  for (const std::uint64_t id : due.ids)
+    if (books.order(id) != nullptr) ids.push_back(id);
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
 void append_decay(const State& state, Instant at, Events& events) {
   const Admitting context{state, nullptr};
   for (const std::uint64_t id : state.market.decaying) {
@@ -144,10 +168,7 @@ void note_due(Market& market, const MarketOrder& order) {
   Due& due = market.orders_due[slot];
   due.ids.push_back(order.id);
   if (order.floor > 0 && order.floor < order.price) market.decaying.insert(order.id);
-  if (due.ids.size() < due.tidy_at) return;
-  // Cancelled orders stay behind; without this a busy trader would fill the memory with them.
-  std::erase_if(due.ids, [&](std::uint64_t id) { return market.books.order(id) == nullptr; });
-  due.tidy_at = std::max<std::size_t>(64, due.ids.size() * 2);
+  drop_gone(market.books, due);
 }
 
 void note_piece(Market& market, const Piece& piece) {
@@ -185,9 +206,9 @@ void append_market_due(const State& state, Instant at, bool quiet, Events& event
   append_quotes_over(state, at, events);
   for (const auto& [slot, due] : state.market.orders_due) {
     if (slot > slot_of(at)) break;
-    for (const std::uint64_t id : due.ids) {
+    for (const std::uint64_t id : resting(state.market.books, due)) {
       const MarketOrder* order = state.market.books.order(id);
-      if (order == nullptr || order->quoted) continue;
+      if (order->quoted) continue;
       if (events.size() >= most) return;
       events.emplace_back(OrderClosed{id, order->party, CloseReason::kExpired, order->book});
     }

@@ -38,6 +38,8 @@ void append_market_due(const State&, Instant at, bool quiet, Events&);
 void append_quotes_over(const State&, Instant at, Events&);
 // But for those that the events have something of already: they wait for the next tick.
 void append_contracts_due(const State&, Instant at, Events&);
+// Whether a contract is over or to be settled, or what it earned to be paid out.
+[[nodiscard]] bool contracts_due(const State&, Instant at);
 void forget_contracts_due(Market&, Instant at);
 // Time stops counting for a contract whose device takes no work any more, and goes on when it does again.
 void append_delivery(const State&, Instant at, Events&);

@@ -6,6 +6,7 @@
 #include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
 #include "engine/market_portion.hpp"
+#include "engine/model_names.hpp"
 #include "engine/offer.hpp"
 #include "engine/refusals.hpp"
 
@@ -71,6 +72,7 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
   if (state.party(device.owner) == nullptr) return refuse(not_found());
   if (device.device == DeviceId{} || device.model.empty() || device.model.size() > 63)
     return refuse(invalid("device", "a device has an id and a model", "name both"));
+  if (auto r = certified_model_problem(state, device.device, device.model)) return refuse(*r);
   return Events{CapacityCertified{device.owner, device}};
 }
 

@@ -338,7 +338,8 @@ void apply(State& state, const Envelope& envelope, const OrderFilled& event) {
                                        .end = start_of(event.first_slot + event.slots),
                                        .value = event.value,
                                        .bond = event.bond,
-                                       .settled = std::max(start_of(event.first_slot), envelope.at)});
+                                       .settled = std::max(start_of(event.first_slot), envelope.at),
+                                       .counted = Duration{}});
   note_due(market, contract);
   listing_changed(state, contract.piece);
   market.next_contract = event.contract.value + 1;

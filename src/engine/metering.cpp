@@ -5,9 +5,12 @@
 #include <array>
 
 #include "engine/billing.hpp"
+#include "engine/contract_costs.hpp"
 #include "engine/decide.hpp"
 #include "engine/lease_meter.hpp"
+#include "engine/reconcile.hpp"
 #include "engine/spend.hpp"
+#include "engine/unit_price.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -25,14 +28,11 @@ struct Priced {
 Money charge_units(const PriceRule& rule, const std::map<std::string, std::int64_t>& counts, Priced& priced) {
   Money total{};
   for (const auto& [unit, count] : counts) {
-    auto price = rule.per_million.find(unit);
-    if (price == rule.per_million.end())  // A price of tokens holds for those in and those out.
-      price = std::find_if(rule.per_million.begin(), rule.per_million.end(), [&](const auto& one) {
-        return is_counted_as(unit, one.first);
-      });
-    if (price == rule.per_million.end() || count <= 0) continue;
+    if (count <= 0 || rule.per_million.empty()) continue;
+    const Money price = per_million(rule, unit);
+    if (price == Money{}) continue;
     std::int64_t& rest = priced.unit_remainders[unit];
-    const Int128 sum = Int128{price->second.micros} * std::min(count, std::int64_t{1} << 40) + rest;
+    const Int128 sum = Int128{price.micros} * std::min(count, std::int64_t{1} << 40) + rest;
     total.micros += static_cast<std::int64_t>(sum / kMillion);
     rest = static_cast<std::int64_t>(sum % kMillion);
   }
@@ -47,6 +47,7 @@ Priced price_interval(const State& state,
                       std::int64_t used,
                       const std::map<std::string, std::int64_t>& units) {
   Priced priced{.remainder = meter.remainder, .rule = {}, .unit_remainders = meter.unit_remainders};
+  if (meter.plan.contract != ContractId{}) return priced;  // Paid for already.
   const PriceQuery query = price_query(state, meter.plan);
   std::int64_t used_before = 0;
   PriceRule last;
@@ -154,13 +155,21 @@ void append_charge(
   const std::int64_t used = from < to ? std::max<std::int64_t>(record.device_nanoseconds, 0) : 0;
   const UnitCounts units = unsettled_units(state, record);
   Priced priced = price_interval(state, meter, from, to, used, units);
+  Charge bought{};
+  if (meter.plan.contract != ContractId{}) {
+    bought = part_of_contract(state, meter, from, to);
+    priced.rule = "bought on the exchange";
+    priced.remainder = bought.remainder;
+  }
   const Money more = pledges.room(meter.account, meter.plan.party, meter.plan.job);
   const bool covered = priced.amount.micros <= meter.held.micros + more.micros;
   if (!covered) priced.amount = {meter.held.micros + more.micros};
   // The hold is filled up again, so that the next interval is covered before it begins.
   const std::int64_t left = std::max<std::int64_t>(meter.held.micros - priced.amount.micros, 0);
   const std::int64_t beyond = std::max<std::int64_t>(priced.amount.micros - meter.held.micros, 0);
-  const Money target = most_for(state, meter.plan, to, ahead_of(state, meter.plan, to));
+  const Duration ahead = ahead_of(state, meter.plan, to);
+  const Money target{most_for(state, meter.plan, to, ahead).micros +
+                     most_for_units(state, meter.plan, to, ahead).micros};
   const Money held{left + std::clamp(target.micros - left, -left, more.micros - beyond)};
   const bool short_of = held < target && held < most_for(state, meter.plan, to, (to - from) + kSpendGrace);
   pledges.take(meter.account,
@@ -185,7 +194,8 @@ void append_charge(
                               .unit_remainders = priced.unit_remainders,
                               .held = held,
                               .exhausted = !covered || short_of,
-                              .by_allocation = std::min(priced.by_allocation, priced.amount)});
+                              .by_allocation = std::min(priced.by_allocation, priced.amount),
+                              .bought = bought.amount});
   append_budget_alerts(state, meter.plan.party, priced.amount, now, events);
 }
 
@@ -223,14 +233,21 @@ void apply(State& state, const Envelope& envelope, const Charged& event) {
   line.peak_milli = std::max(line.peak_milli, used_milli(meter.plan, event));
   line.workload = meter.plan.workload;
   line.amount.micros += event.amount.micros;
-  line.allocated += event.allocated / 1000;
+  if (meter.plan.contract == ContractId{})
+    line.allocated += event.allocated / 1000;
+  else
+    move_bought(state, meter, event, line);
   line.used += event.used / 1000;
+  note_busy(state, event.lease, event.from, event.to, event.used);
   for (const auto& [unit, count] : event.units) line.units[unit] += count;
   if (job != state.jobs.end() && line.labels.empty()) line.labels = job->second.ask.labels;
   settle_units(state, event.job, event.units);
   charge_service(state, event.job, event.amount);
-  note_unit_charge(
-      state, event.party, charged_units(state, event.job, event.units), event.amount, event.from);
+  note_unit_charge(state,
+                   event.party,
+                   charged_units(state, event.job, event.units),
+                   {event.amount.micros + event.bought.micros},
+                   event.from);
 }
 
 Decision decide(const State& state, const Envelope&, const CloseMeter& command) {

@@ -13,6 +13,7 @@
 #include "base/ids.hpp"
 #include "base/money.hpp"
 #include "base/time.hpp"
+#include "engine/contract.hpp"
 #include "engine/ledger.hpp"
 #include "engine/price.hpp"
 #include "wire/isolation.hpp"
@@ -50,6 +51,7 @@ struct MeterPlan {  // What a lease will be charged by.
   Duration ahead = std::chrono::hours(1);  // How much of the future is set aside at any time.
   std::int64_t memory_milli = 0;           // Thousandths of the devices' memory, rounded up.
   std::int64_t memory_bytes = 0;
+  ContractId contract{};  // Set: where it runs was bought by it, so no price list counts.
 };
 BOOST_DESCRIBE_STRUCT(MeterPlan,
                       (),
@@ -66,7 +68,8 @@ BOOST_DESCRIBE_STRUCT(MeterPlan,
                        milli,
                        ahead,
                        memory_milli,
-                       memory_bytes))
+                       memory_bytes,
+                       contract))
 
 struct Meter {
   LeaseId lease{};
@@ -137,6 +140,7 @@ struct Charged {
   Money held{};  // Afterwards.
   bool exhausted = false;
   Money by_allocation{};  // Of the amount: what a smaller slice would have made less.
+  Money bought{};         // Its part of what was paid on the exchange for where it ran; moves no money.
 };
 BOOST_DESCRIBE_STRUCT(Charged,
                       (),
@@ -158,7 +162,8 @@ BOOST_DESCRIBE_STRUCT(Charged,
                        unit_remainders,
                        held,
                        exhausted,
-                       by_allocation))
+                       by_allocation,
+                       bought))
 
 struct CloseMeter {
   LeaseId lease{};
@@ -206,10 +211,26 @@ struct CostLine {
   std::map<std::string, std::string> labels{};  // Of the job.
   Money by_allocation{};                        // Of the amount.
   std::uint32_t peak_milli = 0;  // Of the slice: the most that an interval used of its compute or memory.
+  // What was bought on the exchange moves to the jobs that ran in it: theirs is what they held of it, and
+  // the exchange's what was delivered and nobody held. Money and time, as `amount` and `allocated`; all
+  // lines together hold what was paid and what was delivered.
+  Money bought{};
+  std::int64_t bought_time = 0;
 };
-BOOST_DESCRIBE_STRUCT(
-    CostLine,
-    (),
-    (key, model, workload, amount, credited, allocated, used, units, labels, by_allocation, peak_milli))
+BOOST_DESCRIBE_STRUCT(CostLine,
+                      (),
+                      (key,
+                       model,
+                       workload,
+                       amount,
+                       credited,
+                       allocated,
+                       used,
+                       units,
+                       labels,
+                       by_allocation,
+                       peak_milli,
+                       bought,
+                       bought_time))
 
 }  // namespace tranche::engine

@@ -25,6 +25,7 @@ wire::JobPrice booking_price(const State& state,
     if (one.hourly >= out.hourly) {
       out.hourly = one.hourly;
       out.rule = one.rule;
+      out.units = one.units;
     }
   }
   out.most = most;
@@ -42,6 +43,7 @@ wire::JobPrice service_price(const State& state, PartyId owner, const SetService
     out.rule = one.rule;
     out.hourly = one.hourly;
     out.set_aside = one.set_aside;
+    out.units = one.units;
   }
   out.hourly.micros *= service.replicas_max;
   out.set_aside.micros *= service.replicas_max;

@@ -5,6 +5,7 @@
 
 #include "engine/decide.hpp"
 #include "engine/hours.hpp"
+#include "engine/model_names.hpp"
 #include "engine/unit_book.hpp"
 #include "wire/gpu_catalog.hpp"
 
@@ -83,6 +84,8 @@ std::string rule_problem(const State& state, const PriceList& list, const PriceR
   if (rule.priority_min > rule.priority_max || rule.priority_max > 100)
     return "priorities are 0 to 100, the least first";
   if (rule.party != PartyId{} && state.party(rule.party) == nullptr) return "there is no such party";
+  if (!rule.model.empty())
+    if (const auto unknown = unknown_model(state, rule.model)) return unknown->message + "; " + unknown->fix;
   return {};
 }
 

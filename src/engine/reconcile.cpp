@@ -24,10 +24,14 @@ Part& part(Parts& parts, CapacityClass what) {
   return parts[static_cast<std::size_t>(what)];
 }
 
+CapacityClass running_class(const State& state, const Node& node, const Lease& lease) {
+  return is_at_or_below(state, lease.owner, node.owner) ? CapacityClass::kOwn : CapacityClass::kLent;
+}
+
 CapacityClass class_of(const State& state, const Node& node, const Lease& lease) {
   if (!lease.live()) return CapacityClass::kScrub;  // Ended, and not wiped yet.
   if (lease.started == Instant{}) return CapacityClass::kHeldUnused;
-  return is_at_or_below(state, lease.owner, node.owner) ? CapacityClass::kOwn : CapacityClass::kLent;
+  return running_class(state, node, lease);
 }
 
 // What the part of the device is that nobody holds.
@@ -211,6 +215,39 @@ void tally(State& state, const std::vector<BookedWindow>& windows, Instant at) {
       for (const Slice& slice : place.slices) tally(state, slice.device, at);
 }
 
+void note_busy(State& state, LeaseId id, Instant from, Instant to, std::int64_t nanoseconds) {
+  const Lease* lease = state.lease(id);
+  if (lease == nullptr || from >= to || nanoseconds <= 0) return;
+  std::int64_t held = 0;
+  for (const Slice& slice : lease->slices) held += slice.milli;
+  const Booking* booking = state.booking(lease->booking);
+  const bool sold = booking != nullptr && booking->contract != ContractId{};
+  // Both splits go by running sums, so that the parts add up to the whole.
+  const auto part = [](std::int64_t whole, std::int64_t of, std::int64_t all) {
+    return static_cast<std::int64_t>(Int128{whole} * of / all);
+  };
+  std::int64_t before = 0;
+  for (const Slice& slice : lease->slices) {
+    const Device* device = state.device(slice.device);
+    const std::int64_t own = part(nanoseconds, before + slice.milli, held) - part(nanoseconds, before, held);
+    before += slice.milli;
+    if (device == nullptr) continue;
+    const CapacityClass what =
+        sold ? CapacityClass::kSold : running_class(state, state.nodes.at(device->node), *lease);
+    for (Instant at = from; at < to;) {
+      const Instant midnight = std::chrono::floor<std::chrono::days>(at);
+      const Instant end = std::min<Instant>(to, midnight + std::chrono::days(1));
+      const auto length = [&](Instant until) { return (until - from).count(); };
+      DeviceDayUse& day = state.device_days[{midnight, device->id}];
+      day.key = {midnight, device->id};
+      day.busy.resize(kClasses);
+      day.busy[static_cast<std::size_t>(what)] +=
+          part(own, length(end), length(to)) - part(own, length(at), length(to));
+      at = end;
+    }
+  }
+}
+
 std::vector<DeviceDayUse> device_days(const State& state, const Device& device, Instant from, Instant to) {
   std::map<DeviceDayKey, DeviceDayUse> days;
   for (auto at = state.device_days.lower_bound({from, {}});
@@ -243,8 +280,9 @@ wire::DeviceDay view_of(const State& state, const DeviceDayUse& day) {
     const CapacityTime& one = day.classes[i];
     milli += one.milli;
     vram += vram_of(one);
+    const std::int64_t busy = i < day.busy.size() ? day.busy[i] : 0;
     if (one.milli == 0 && vram_of(one) == 0) continue;
-    out.classes.push_back({static_cast<CapacityClass>(i), one.milli, decimal(vram_of(one))});
+    out.classes.push_back({static_cast<CapacityClass>(i), one.milli, decimal(vram_of(one)), busy});
   }
   // What it had is counted by the clock alone, so this is a check and no definition.
   out.exact = milli == day.had.milli && vram == vram_of(day.had) &&

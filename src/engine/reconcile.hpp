@@ -39,8 +39,9 @@ struct DeviceDayUse {
   Instant from{}, to{};
   std::vector<CapacityTime> classes{};  // By wire::CapacityClass.
   CapacityTime had{};
+  std::vector<std::int64_t> busy{};  // By class: nanoseconds that the device worked, as meters told.
 };
-BOOST_DESCRIBE_STRUCT(DeviceDayUse, (), (key, from, to, classes, had))
+BOOST_DESCRIBE_STRUCT(DeviceDayUse, (), (key, from, to, classes, had, busy))
 
 constexpr Duration kDeviceDaysKept = std::chrono::hours(24 * 35);
 
@@ -48,6 +49,9 @@ constexpr Duration kDeviceDaysKept = std::chrono::hours(24 * 35);
 void tally(State&, DeviceId device, Instant at);
 void tally(State&, const Lease&, Instant at);                      // All of its devices.
 void tally(State&, const std::vector<BookedWindow>&, Instant at);  // All that they claim.
+
+// Device time that a meter told of a lease: by the days it fell on, over the devices that the lease has.
+void note_busy(State&, LeaseId, Instant from, Instant to, std::int64_t nanoseconds);
 
 // The days from `from` until before `to`, with what has passed until now.
 [[nodiscard]] std::vector<DeviceDayUse> device_days(const State&, const Device&, Instant from, Instant to);

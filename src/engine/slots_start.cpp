@@ -85,9 +85,7 @@ class Starter {
     const std::size_t before = events_.size();
     const std::uint64_t leases_before = leases_;
     for (std::uint32_t rank = 0; rank < members; ++rank) grant(booking, job, group, rank, places[rank]);
-    // What was bought on the exchange is paid for already.
-    const bool paid = booking.contract != ContractId{};
-    if (!paid && !append_meters(state_, job, now_, before, pledges_, events_)) {
+    if (!append_meters(state_, job, now_, before, pledges_, events_)) {
       events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(before), events_.end());
       leases_ = leases_before;
       used_ = used_before;

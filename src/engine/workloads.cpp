@@ -9,6 +9,7 @@
 #include "engine/chunk_extension.hpp"
 #include "engine/decide.hpp"
 #include "engine/fair_units.hpp"
+#include "engine/lease_meter.hpp"
 #include "engine/start_window.hpp"
 
 namespace tranche::engine {
@@ -82,6 +83,42 @@ bool has_ended(const State& state, const JobGroup& group, const Job& parent) {
          });
 }
 
+// Whether its own spend limit ended a chunk, or leaves too little for the next. Those that run have theirs.
+bool is_spent(const State& state, const JobGroup& group, Instant at) {
+  if (group.ask.spend == Money{}) return false;
+  if (std::any_of(group.past.begin(), group.past.end(), [&](JobId id) {
+        const Job* job = state.job(id);
+        return job != nullptr && job->reason == EndReason::kSpendLimit;
+      }))
+    return true;
+  return std::any_of(
+             group.chunks.begin(),
+             group.chunks.end(),
+             [&](const Chunk& chunk) { return is_own_limit_used_up(state, state.jobs.at(chunk.job), at); }) &&
+         std::all_of(group.chunks.begin(), group.chunks.end(), [&](const Chunk& chunk) {
+           return state.jobs.at(chunk.job).state == JobState::kPending;
+         });
+}
+
+// Nothing new is begun; with the last chunk that runs the job is over.
+Events end_spent(const State& state, const JobGroup& group) {
+  Events events;
+  for (const Chunk& chunk : group.chunks) {
+    const Job& job = state.jobs.at(chunk.job);
+    if (job.state == JobState::kPending && !job.stop_requested) append_stop(state, job, events);
+  }
+  if (!group.chunks.empty()) return events;
+  events.emplace_back(
+      JobEnded{.id = group.id,
+               .owner = group.owner,
+               .state = JobState::kFailed,
+               .reason = EndReason::kSpendLimit,
+               .exit_code = 1,
+               .message = "the job's own spend limit is used up; " + std::to_string(group.done) + " of " +
+                          std::to_string(group.range.count()) + " " + units_name(group.unit) + " are done"});
+  return events;
+}
+
 // The last units of a group: what takes too long is tried a second time.
 Events advance_tail(const State& state, const Envelope& envelope, const JobGroup& group) {
   const Straggler straggler = find_straggler(group, envelope.at);
@@ -94,12 +131,15 @@ Events advance_tail(const State& state, const Envelope& envelope, const JobGroup
 Events advance_group(const State& state, const Envelope& envelope, const JobGroup& group) {
   const Job& parent = state.jobs.at(group.id);
   if (is_over(parent.state) || state.work.waits.contains(group.id)) return {};
-  if (has_ended(state, group, parent)) return end_group(group, parent);
+  const bool spent = !parent.stop_requested && is_spent(state, group, envelope.at);
+  if (has_ended(state, group, parent))
+    return spent && group.given_up > 0 ? end_spent(state, group) : end_group(group, parent);
   if (parent.stop_requested) return {};
   if (parent.not_before > envelope.at) {
     state.index.work->looks.emplace(parent.not_before, group.id);
     return {};
   }
+  if (spent) return end_spent(state, group);
   if (Events events = stop_needless(state, group); !events.empty()) return events;
   if (Events events = next_extension(state, group, envelope.at); !events.empty()) return events;
   if (group.waiting.empty()) return advance_tail(state, envelope, group);

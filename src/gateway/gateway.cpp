@@ -118,12 +118,18 @@ Desk& Gateway::desk_of(const net::Reply& reply) {
   return desk;
 }
 
+// A token that ran out is none.
+std::optional<server::Bearer> Gateway::bearer(std::string_view token) const {
+  const auto known = loop_.tokens().find(token);
+  return known && known->has_expired(wall_clock()) ? std::nullopt : known;
+}
+
 // Whoever may not call it may not know of it either.
 Gateway::Caller Gateway::caller_of(const Listed* listed, const Place& place, net::Request& request) const {
   if (listed != nullptr && listed->callers == Callers::kOwner) return owner_of(*listed, place, request);
   const bool is_open = listed != nullptr && listed->callers == Callers::kEverybody;
   const std::string_view token = bearer_of(request);
-  const auto known = is_open && token.empty() ? std::nullopt : loop_.tokens().find(token);
+  const auto known = is_open && token.empty() ? std::nullopt : bearer(token);
   if (!known) return is_open ? Caller{} : Caller{.answer = problem(401, kTokenNeeded)};
   const PartyId tenant = tenant_of(known->party);
   const bool may_call =
@@ -140,7 +146,7 @@ Gateway::Caller Gateway::owner_of(const Listed& listed, const Place& place, net:
   const auto in_address = token_in_address(request);
   std::string_view token = in_address ? std::string_view(*in_address) : bearer_of(request);
   if (token.empty() && !is_elsewhere) token = token_in_cookie(request);
-  const auto known = loop_.tokens().find(token);
+  const auto known = bearer(token);
   if (!known) return {.answer = problem(401, kSignInFirst)};
   if (known->party != listed.owner) return {.answer = problem(404, kNoSuchService)};
   if (in_address && is_elsewhere) return {.answer = moved_to(listed.origin + path_and_query(request))};

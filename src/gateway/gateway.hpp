@@ -57,6 +57,7 @@ class Gateway {
     std::optional<net::Response> answer{};  // Instead of passing it on.
   };
   [[nodiscard]] Caller caller_of(const Listed* listed, const Place& place, net::Request& request) const;
+  [[nodiscard]] std::optional<server::Bearer> bearer(std::string_view token) const;
   [[nodiscard]] Caller owner_of(const Listed& listed, const Place& place, net::Request& request) const;
   void take_off(std::shared_ptr<Flight> flight);
   void fly(const std::shared_ptr<Flight>& flight, Pick pick);

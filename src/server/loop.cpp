@@ -408,7 +408,8 @@ void Loop::housekeep() {
     serve(none);
   }
   // At the start, too: what came due while nobody was there is done at once.
-  if ((now - last_tick_ < kTickEvery && !engine::quotes_due(state_, now)) || failed_) return;
+  const bool market_due = engine::quotes_due(state_, now) || engine::contracts_due(state_, now);
+  if ((now - last_tick_ < kTickEvery && !market_due) || failed_) return;
   last_tick_ = now;
   std::vector<Work> tick;
   tick.push_back({Envelope{.origin = "local"}, engine::Tick{}, [](const Outcome&) {}});

@@ -33,7 +33,7 @@ void TokenDirectory::rebuild(const engine::State& state) {
   by_id_.clear();
   for (const auto& [id, token] : state.tokens) {
     if (token.revoked) continue;
-    by_hash_.emplace(token.hash, Bearer{id, token.party});
+    by_hash_.emplace(token.hash, Bearer{id, token.party, token.expires});
     by_id_.emplace(id.value, token.hash);
   }
 }
@@ -41,7 +41,7 @@ void TokenDirectory::rebuild(const engine::State& state) {
 void TokenDirectory::follow(const engine::Event& event) {
   if (const auto* issued = std::get_if<engine::TokenIssued>(&event)) {
     const std::lock_guard lock(mutex_);
-    by_hash_.emplace(issued->hash, Bearer{issued->id, issued->party});
+    by_hash_.emplace(issued->hash, Bearer{issued->id, issued->party, issued->expires});
     by_id_.emplace(issued->id.value, issued->hash);
   } else if (const auto* revoked = std::get_if<engine::TokenRevoked>(&event)) {
     const std::lock_guard lock(mutex_);

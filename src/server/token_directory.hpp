@@ -17,6 +17,8 @@ namespace tranche::server {
 struct Bearer {
   TokenId token{};
   PartyId party{};
+  Instant expires{};  // Zero: never.
+  [[nodiscard]] bool has_expired(Instant at) const { return expires != Instant{} && expires <= at; }
 };
 
 class TokenDirectory {

@@ -216,6 +216,16 @@ BOOST_DESCRIBE_STRUCT(JobDetail,
                        interruptions,
                        checkpoints))
 
+// What a unit of work (a token, a frame) costs beside the time of devices.
+struct UnitPrice {
+  std::string unit{};  // tokens
+  Money per_million{};
+  std::optional<std::int64_t> count{};  // How many there will be at most; absent: nobody can say.
+  Money most{};                         // Of all of them, where that is known.
+  bool in_most = false;                 // Part of what the job costs at most; else it comes on top.
+};
+BOOST_DESCRIBE_STRUCT(UnitPrice, (), (unit, per_million, count, most, in_most))
+
 // What a job would cost. Where it may land on devices of different prices, the dearest counts.
 struct JobPrice {
   std::string currency{};
@@ -227,9 +237,13 @@ struct JobPrice {
   std::string tax_name{};
   std::int64_t tax_ppm = 0;              // Comes on top, on the invoice.
   std::optional<Money> most_with_tax{};  // Where there is both.
+  // Those whose count is known are in `most`; others are where a spend limit is the most.
+  std::vector<UnitPrice> units{};
 };
 BOOST_DESCRIBE_STRUCT(
-    JobPrice, (), (currency, rule, hourly, set_aside, most, most_because, tax_name, tax_ppm, most_with_tax))
+    JobPrice,
+    (),
+    (currency, rule, hourly, set_aside, most, most_because, tax_name, tax_ppm, most_with_tax, units))
 
 // What a job of many units is expected to take, by what such units took before.
 struct UnitEstimate {

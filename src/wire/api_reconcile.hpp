@@ -40,8 +40,11 @@ struct ClassSum {
   CapacityClass what = CapacityClass::kIdle;
   std::int64_t compute_milli_microseconds = 0;
   std::string vram_byte_microseconds{};  // Too large for a number of 64 bits.
+  std::int64_t busy_nanoseconds = 0;     // Of the compute: what meters saw in use.
 };
-BOOST_DESCRIBE_STRUCT(ClassSum, (), (what, compute_milli_microseconds, vram_byte_microseconds))
+BOOST_DESCRIBE_STRUCT(ClassSum,
+                      (),
+                      (what, compute_milli_microseconds, vram_byte_microseconds, busy_nanoseconds))
 
 struct DeviceDay {
   DeviceId device{};

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// To whom it belongs what was bought on the exchange. It is paid once, by its buyer; as it is delivered, each
+// job that runs in it has the part that it held, and what nobody held stays with the exchange.
+#include <functional>
+
+#include "engine/metering.hpp"
+#include "engine/state.hpp"
+
+namespace tranche::engine {
+
+// What an interval of a lease in a contract is worth: its part of the price, by what it held and how long.
+[[nodiscard]] Charge part_of_contract(const State&, const Meter&, Instant from, Instant to);
+// From the exchange's line of the buyer to the job's.
+void move_bought(State&, const Meter&, const Charged&, CostLine& job);
+
+// Into its buyer's costs: what was delivered since it was counted last. `lost` is what was not, in all.
+void count_delivery(State&, Contract&, Instant until, Duration lost);
+// What will be counted with the next settlement, by day: thousandths times milliseconds.
+using VisitDelivered = std::function<void(const CostKey&, std::int64_t)>;
+void each_uncounted(const State&, const VisitDelivered&);
+
+}  // namespace tranche::engine
