@@ -8,6 +8,7 @@
 #include "engine/market_portion.hpp"
 #include "engine/offer.hpp"
 #include "engine/refusals.hpp"
+#include "wire/gpu_catalog.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -71,6 +72,17 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
   if (state.party(device.owner) == nullptr) return refuse(not_found());
   if (device.device == DeviceId{} || device.model.empty() || device.model.size() > 63)
     return refuse(invalid("device", "a device has an id and a model", "name both"));
+  const Device* ours = state.device(device.device);
+  const wire::GpuModel* named = wire::find_gpu_model(device.model);
+  if (ours == nullptr && named == nullptr)
+    return refuse(invalid("model",
+                          "'" + device.model + "' is no model that we know",
+                          "give one of the catalogue, for example H100"));
+  if (ours != nullptr && named != wire::find_gpu_model(ours->facts.model))
+    return refuse(invalid("model",
+                          text(ours->id) + " is no " + device.model + ": its node says " +
+                              (ours->facts.model.empty() ? ours->facts.name : ours->facts.model),
+                          "certify it as what it is"));
   return Events{CapacityCertified{device.owner, device}};
 }
 
