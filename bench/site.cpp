@@ -94,7 +94,7 @@ void Site::wait_until_ready() {
   for (int i = 0; i < 1200; ++i) {  // Devices are tested before their first use.
     const auto nodes = root_->get<wire::NodeList>("/v1/nodes");
     const bool ready = std::any_of(nodes.items.begin(), nodes.items.end(), [](const wire::NodeView& node) {
-      return node.state == wire::NodeState::kReady && node.connected &&
+      return node.state == wire::NodeCondition::kReady && node.connected &&
              std::all_of(node.devices.begin(), node.devices.end(), [](const wire::DeviceView& device) {
                return device.state == wire::DeviceState::kHealthy;
              });

@@ -133,6 +133,8 @@ TARGETED = {
     "accept_repair": ("nobody", "root", lambda t: ("POST", "/v1/repairs/rep_999999/accept", {})),
     "dismiss_repair": ("nobody", "root", lambda t: ("POST", "/v1/repairs/rep_999999/dismiss", {})),
     "return_repair": ("nobody", "root", lambda t: ("POST", "/v1/repairs/rep_999999/return", {})),
+    "retire_repair": ("nobody", "root", lambda t: ("POST", "/v1/repairs/rep_999999/retire", {"note": "canary"})),
+    "open_repair": ("nobody", "root", lambda t: ("POST", "/v1/repairs", {"device": "gpu_00ZZZZ", "reason": "canary"})),
     "job_behaviour": ("job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}/behaviour", None)),
     "create_volume": ("submit", "unit", lambda t: ("POST", "/v1/volumes", {"name": "!", "size": 1, "owner": t.id})),
     "show_volume": ("volume", "volume", lambda t: ("GET", f"/v1/volumes/{t.id}", None)),

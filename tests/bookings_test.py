@@ -169,6 +169,7 @@ def maintenance_keeps_a_node_free():
         hit = lab.job(job)["interruptions"][0]
         assert hit["message"] == f"its node is kept free until {ends}: new fans", hit
         assert hit["whose"] == "what is planned for its place", hit
+        lab.until(lambda: lab.ana.get("/v1/devices").json["items"][0]["state"] == "maintenance")  # Wiped before.
         health = lab.ana.get("/v1/devices").json["items"][0]["health"]
         assert health == f"planned maintenance, ends {ends}: new fans", health
         lab.tranche(lab.operator, "maintenance", "cancel", now["id"], "--yes")

@@ -21,7 +21,7 @@ STARTED = []
 def started():
     """One `tranche up` for all cases: testing its device is most of a short case."""
     if not STARTED:
-        platform = Platform(command="up").start()
+        platform = Platform(command="up", acceptance="quick").start()
         atexit.register(platform.__exit__, None, None, None)
         atexit.register(platform.stop)
         STARTED.append(platform)

@@ -28,16 +28,24 @@ def fleet(site, code):
 
 
 def a_real_device_is_tested_before_its_first_job():
-    """The device of this machine is wiped and tested when it is found; the proofs behind a job are in the journal."""
-    with Site() as site:
+    """The device of this machine is wiped and tested in full when it is found; the proofs behind a job are in the journal."""
+    with Site(acceptance=None) as site:
+        assert "new devices are tested at level full" in site.platform.log_text(), site.platform.log_text()
         agent = site.agent()
         if not devices(site):
             return "[skipped] no device was found on this machine"
+        testing = next(iter(devices(site).values()))
+        if testing["state"] == "accepting":  # It takes seconds, and people see what they wait for.
+            assert testing["health"].startswith("being tested before use (full, since "), testing
+            assert site.node("here")["state"] == "testing", site.node("here")
         job = site.submit("true", resources={"gpus": "1GB"})  # Waits until the device is fit.
         site.until(lambda: all(device["state"] == "healthy" for device in devices(site).values()), agent.log_text)
         board = devices(site)
         test = next(iter(board.values()))["last_test"]
-        assert test["level"] == "quick" and test["verdict"] in ("pass", "info", "warning"), test
+        assert test["level"] == "full" and test["verdict"] in ("pass", "info"), test
+        tested = next(row["measured"] for row in test["tests"] if row["name"] == "memory.address")
+        assert 0 < tested <= 1024, test  # MiB: the rest of the machine's memory is left to the machine.
+        assert site.node("here")["state"] == "ready" and site.node("here")["health"] == "1 healthy", site.node("here")
         assert any(row["name"].startswith("memory") for row in test["tests"]), test
         site.until_state(job, "succeeded", "failed")
         assert site.state(job) == "succeeded", site.job(job)
@@ -53,7 +61,7 @@ def a_real_device_is_tested_before_its_first_job():
         assert lease["scrubs"][0]["proof"]["record_hash"] in tranche(site, site.token, "receipts", job, "-o", "wide")
         assert site.operator.get("/v1/audit/verify").json["intact"]
         shown = tranche(site, site.operator.token, "health", "board")
-        assert "healthy" in shown, shown
+        assert "healthy" in shown and "new devices are tested at level full" in shown, shown
         device = next(iter(board))
         ordered = json.loads(tranche(site, site.operator.token, "-o", "json", "node", "test", "here", "--level", "quick"))
         assert ordered["ordered"] == [device], ordered
@@ -136,6 +144,75 @@ def a_policy_of_ones_own_decides():
         tranche(site, site.operator.token, "health", "policy", "--file", str(policy), status=2)
 
 
+def a_quicker_acceptance_is_a_wish_that_shows():
+    """`--acceptance quick` is said at the start, kept in the journal, and stands on the board; a wrong level is refused."""
+    with Site(devices=False) as site:
+        assert "new devices are tested at level quick before their first use (--acceptance)" in site.platform.log_text()
+        assert json.loads(tranche(site, site.operator.token, "health", "policy"))["acceptance"] == "quick"
+        assert "new devices are tested at level quick" in tranche(site, site.operator.token, "health", "board")
+        told = [entry for entry in site.operator.get("/v1/audit").json["items"] if entry["action"] == "health.policy"]
+        assert len(told) == 1, told
+        site.platform.stop()
+        site.platform.acceptance = []  # It is the platform's now, and not the command line's.
+        site.restart()
+        assert "tested at level quick before their first use; tranche health policy" in site.platform.log_text()
+    wrong = subprocess.run([TRANCHE, "server", "--data", "/nonexistent/data", "--acceptance", "thorough"], check=False,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert wrong.returncode == 2 and "quick, standard, full" in wrong.stdout, wrong
+
+
+def a_window_takes_devices_out_and_back():
+    """Devices are in MAINTENANCE while a window is open, tenants read until when, and they come back through a test."""
+    with Site(devices=False) as site:
+        fleet(site, 13)
+        operator = site.operator.token
+        site.until(lambda: site.node("sim-a")["state"] == "ready", lambda: json.dumps(site.node("sim-a")))
+        made = json.loads(tranche(site, operator, "-o", "json", "maintenance", "plan", "--node", "sim-a", "--window", "now/1h",
+                                  "--name", "new fans"))
+        site.until(lambda: site.node("sim-a")["state"] == "maintenance", lambda: json.dumps(devices(site)))
+        assert {device["state"] for device in devices(site).values()} == {"maintenance"}, devices(site)
+        shown = site.ana.get("/v1/devices").json["items"][0]["health"]
+        assert shown.startswith("planned maintenance, ends ") and shown.endswith(": new fans"), shown
+        assert "maintenance" in tranche(site, operator, "node", "list")
+        job = site.submit("true", resources={"gpus": "H100"}, infra="simulated", labels={"sim.duration": "1s"})
+        tranche(site, operator, "maintenance", "cancel", made["id"], "--yes")
+        site.until(lambda: site.node("sim-a")["state"] == "ready", lambda: json.dumps(devices(site)))
+        assert all(device["last_test"]["level"] == "standard" for device in devices(site).values()), devices(site)
+        site.until_state(job, "succeeded", "failed")
+
+
+def a_device_is_taken_out_and_retired():
+    """A device goes to repair by hand and is retired for a reason, for good; the node says what is left of it."""
+    with Site(devices=False) as site:
+        fleet(site, 13)
+        operator = site.operator.token
+        site.until(lambda: site.node("sim-a")["state"] == "ready", lambda: json.dumps(site.node("sim-a")))
+        device = site.node("sim-a")["devices"][0]["id"]
+        tranche(site, operator, "repair", "open", device, status=2)
+        tranche(site, operator, "repair", "open", "sim-a", "--reason", "no such device", status=2)
+        assert site.ana.post("/v1/repairs", {"device": device, "reason": "mine"}).status in (403, 404)
+        assert site.operator.post("/v1/repairs", {"device": device}).status in (400, 422)
+        made = json.loads(tranche(site, operator, "-o", "json", "repair", "open", device, "--reason", "the fan rattles"))
+        assert made["device_state"] == "in_repair" and made["reason"] == "the fan rattles", made
+        tranche(site, operator, "repair", "open", device, "--reason", "again", status=5)
+        assert site.node("sim-a")["state"] == "degraded" and site.node("sim-a")["health"] == "1 healthy, 1 in_repair"
+        tranche(site, operator, "repair", "retire", made["id"], "-y", status=2)
+        assert site.ana.post(f"/v1/repairs/{made['id']}/retire", {"note": "mine"}).status in (403, 404)
+        assert site.operator.post(f"/v1/repairs/{made['id']}/retire", {}).status in (400, 422)
+        tranche(site, operator, "repair", "retire", made["id"], "--reason", "out of warranty", "-y")
+        board = tranche(site, operator, "health", "board")
+        assert "retired: out of warranty" in board and "retired 1" in board, board
+        tranche(site, operator, "repair", "return", made["id"], status=5)
+        site.agents[-1].stop()  # It is found again by its node, and stays what it is.
+        site.agents[-1].start("--drain-on-exit", "--simulated", site.platform.folder / "fleet.yaml")
+        site.until(lambda: site.node("sim-a")["connected"], site.agents[-1].log_text)
+        assert devices(site)[device]["state"] == "retired", devices(site)
+        steps = [entry for entry in site.operator.get("/v1/audit").json["items"] if entry["action"] == "repair.change"]
+        assert steps and steps[0]["actor"], steps
+        tranche(site, operator, "node", "test", "sim-a", status=2)  # There is nothing to test.
+
+
 if __name__ == "__main__":
     main([a_real_device_is_tested_before_its_first_job, a_fault_is_seen_acted_on_and_told, a_repair_is_a_case_with_an_end,
-          a_policy_of_ones_own_decides])
+          a_policy_of_ones_own_decides, a_quicker_acceptance_is_a_wish_that_shows, a_window_takes_devices_out_and_back,
+          a_device_is_taken_out_and_retired])

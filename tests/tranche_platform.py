@@ -73,8 +73,9 @@ class Client:
 class Platform:
     """`tranche server` on a data folder; may be killed and started again on the same data."""
 
-    def __init__(self, folder=None, arguments=(), environment=None, command="server"):
+    def __init__(self, folder=None, arguments=(), environment=None, command="server", acceptance=None):
         self.command = command
+        self.acceptance = ["--acceptance", acceptance] if acceptance else []
         self.own = folder is None
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="tranche-test-"))
         self.data = self.folder / "data"
@@ -87,7 +88,7 @@ class Platform:
         self.log = open(self.folder / "log", "ab")
         self.process = subprocess.Popen(
             [TRANCHE, self.command, "--data", self.data, "--listen", "127.0.0.1:0", "--port-file", port_file,
-             "--ballast", "1", *self.arguments],
+             "--ballast", "1", *self.acceptance, *self.arguments],
             stdout=self.log, stderr=self.log, env={**os.environ, **self.environment, **(environment or {})})
         if wait:
             deadline = time.monotonic() + 60

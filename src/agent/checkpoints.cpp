@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "agent/checkpoint_archive.hpp"
 #include "agent/files.hpp"
@@ -10,6 +13,26 @@
 #include "wire/codec.hpp"
 
 namespace tranche::agent {
+namespace {
+
+// What a job calls whole survives a power loss from then on; a link that leads out leads to nothing but a
+// sync.
+void make_durable(const std::filesystem::path& path) {
+  const auto sync = [](const std::filesystem::path& one) {
+    const Descriptor file(::open(one.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (file.open()) ::fsync(file.get());  // A pipe has nothing to sync, and says so.
+  };
+  std::error_code gone;
+  if (std::filesystem::is_directory(path, gone)) {
+    for (std::filesystem::recursive_directory_iterator at(path, gone), end; !gone && at != end;
+         at.increment(gone))
+      sync(at->path());
+  }
+  sync(path);
+  sync(path.parent_path());
+}
+
+}  // namespace
 
 Checkpoints::Checkpoints(std::filesystem::path data, JobId job)
     : folder_(std::move(data) / "checkpoints" / text(job)) {}
@@ -24,10 +47,11 @@ CheckpointNotes Checkpoints::notes() const {
 void Checkpoints::set_notes(const CheckpointNotes& notes) const {
   std::string record;
   wire::encode(record, wire::ProgressReport{.checkpoints = notes});
-  write_whole(folder_.string() + ".notes", record, 0600);
+  write_whole(folder_.string() + ".notes", record, 0600, true);
 }
 
 bool Checkpoints::keep(wire::CheckpointNote& note) const {
+  make_durable(folder_ / note.name);
   const auto digested = digest_in(folder_, note.name);
   if (!digested) return false;
   note.bytes = digested->bytes;
@@ -74,12 +98,11 @@ Checkpoints::Resume Checkpoints::last_good() const {
 }
 
 void Checkpoints::replace(const std::filesystem::path& fresh) const {
-  const std::filesystem::path old = folder_.string() + ".old";
-  remove_tree(old);
-  std::error_code missing;
-  std::filesystem::rename(folder_, old, missing);
-  std::filesystem::rename(fresh, folder_);
-  remove_tree(old);
+  make_durable(fresh);
+  // There is no moment without one: whoever is killed here leaves the old one or the new one.
+  if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, folder_.c_str(), RENAME_EXCHANGE) != 0)
+    std::filesystem::rename(fresh, folder_);  // There is none yet.
+  remove_tree(fresh);
 }
 
 }  // namespace tranche::agent

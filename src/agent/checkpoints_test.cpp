@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/checkpoints.hpp"
 
+#include <csignal>
+#include <cstdlib>
 #include <doctest/doctest.h>
 #include <fstream>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/checkpoint_archive.hpp"
@@ -128,6 +131,38 @@ TEST_CASE("checkpoints: the newest that is still what it was is gone on from") {
   saved.forget();
   CHECK(saved.notes().empty());
   CHECK_FALSE(fs::exists(saved.folder()));
+}
+
+// Another attempt's folder comes in one step, and a name is kept in one step: whoever is killed in the middle
+// of either leaves what was there before, or what comes after, and never nothing.
+TEST_CASE("checkpoints: killed at any moment, the one before can be gone on from") {
+  Folder data;
+  const Checkpoints saved(data.path, JobId{7});
+  write(saved.folder() / "step-0", "whole");
+  wire::CheckpointNote first{.name = "step-0"};
+  REQUIRE(saved.keep(first));
+  const int kills = std::getenv("TRANCHE_LONG") != nullptr ? 2000 : 100;
+  for (int i = 0; i < kills; ++i) {
+    const pid_t writer = ::fork();
+    if (writer == 0) {
+      for (int step = 1;; ++step) {
+        const std::string name = "step-" + std::to_string(step % 3);
+        const fs::path fresh = saved.new_folder();
+        remove_tree(fresh);
+        fs::copy(saved.folder(), fresh, fs::copy_options::recursive);
+        saved.replace(fresh);
+        write(saved.folder() / (name + ".part"), std::string(10'000, 'x') + std::to_string(step));
+        fs::rename(saved.folder() / (name + ".part"), saved.folder() / name);
+        wire::CheckpointNote note{.name = name};
+        saved.keep(note);
+      }
+    }
+    ::usleep(static_cast<useconds_t>(i * 7919 % 4000));
+    ::kill(writer, SIGKILL);
+    ::waitpid(writer, nullptr, 0);
+    CAPTURE(i);
+    REQUIRE_FALSE(saved.last_good().name.empty());
+  }
 }
 
 TEST_CASE("checkpoints: only the last few are kept in mind, and saying a name again makes it the newest") {

@@ -29,6 +29,9 @@ std::chrono::seconds limit_of(wire::TestLevel level) {
   return std::chrono::hours(6);
 }
 
+// What the machine itself and its other jobs need stays theirs.
+constexpr std::string_view kOfACpu = "1GiB";
+
 struct Work {
   wire::DeviceOrder order{};
   wire::DeviceFacts device{};
@@ -48,6 +51,8 @@ wire::Receipts carry_out(const Work& work, const DeviceOrdersOptions& options) {
                    work.device.pci_address.empty() ? work.device.uuid : work.device.pci_address,
                    "--level",
                    std::string(wire::name_of(work.order.level)),
+                   "--cpu-memory",
+                   std::string(kOfACpu),
                    "--report",
                    file.string()};
   if (work.order.task == wire::DeviceTask::kAccept) start.command.emplace_back("--scrub");

@@ -52,7 +52,8 @@ wire::DeviceHealth health_of(const State& state, const engine::Device& device) {
 
 void show_board(Api& api, Call call) {
   api.view(std::move(call), [](const State& state, const Actor& actor) -> Shown {
-    wire::HealthBoard out{.table_version = policy::health_table(wire::GpuVendor::kNvidia).version};
+    wire::HealthBoard out{.table_version = policy::health_table(wire::GpuVendor::kNvidia).version,
+                          .acceptance = state.health.policy.acceptance};
     if (!state.health.policy.tables.empty()) out.table_version = state.health.policy.tables.front().version;
     if (engine::may(state, actor, Action::kManageCapacity, kPlatform)) {
       out.breaker_open = state.health.breaker_open;
@@ -162,6 +163,21 @@ void show_repair(Api& api, Call call) {
   });
 }
 
+void open_repair(Api& api, Call call) {
+  const auto body = parse<wire::RepairOpen>(call);
+  if (!body) return call.reply.send(problem(body.error(), call.envelope.request_id));
+  api.run(std::move(call),
+          engine::OpenRepair{.device = body->device, .reason = body->reason},
+          [](const server::Outcome& outcome) {
+            std::uint64_t id = 0;
+            for (const engine::Event& event : *outcome.events)
+              if (const auto* opened = std::get_if<engine::RepairOpened>(&event)) id = opened->id;
+            net::Response response = json(view_of(*outcome.state, outcome.state->repairs.at(id)), 201);
+            response.headers.emplace_back("Location", "/v1/repairs/" + repair_id(id));
+            return response;
+          });
+}
+
 template <wire::RepairState to>
 void change_repair(Api& api, Call call) {
   const auto body = parse<wire::RepairChange>(call);
@@ -204,59 +220,69 @@ void test_node(Api& api, Call call) {
 }  // namespace
 
 std::vector<Route> health_routes() {
-  std::vector<Route> routes{{.method = "GET",
-                             .path = "/v1/health",
-                             .id = "health_board",
-                             .tag = "health",
-                             .summary = "Every device you answer for, by state, with evidence",
-                             .gives = body<wire::HealthBoard>(),
-                             .handle = show_board},
-                            {.method = "GET",
-                             .path = "/v1/health/policy",
-                             .id = "show_health_policy",
-                             .tag = "health",
-                             .summary = "What signals lead to, and which tests are asked for",
-                             .gives = body<engine::HealthPolicy>(),
-                             .handle = show_policy},
-                            {.method = "PUT",
-                             .path = "/v1/health/policy",
-                             .id = "set_health_policy",
-                             .tag = "health",
-                             .summary = "Replace the policy",
-                             .takes = body<engine::HealthPolicy>(),
-                             .gives = body<engine::HealthPolicy>(),
-                             .handle = set_policy},
-                            {.method = "PUT",
-                             .path = "/v1/health/breaker",
-                             .id = "set_breaker",
-                             .tag = "health",
-                             .summary = "Let devices be drained by themselves again, or not",
-                             .takes = body<wire::BreakerChange>(),
-                             .gives = body<wire::BreakerChange>(),
-                             .handle = set_breaker},
-                            {.method = "GET",
-                             .path = "/v1/repairs",
-                             .id = "list_repairs",
-                             .tag = "health",
-                             .summary = "Repairs that are open",
-                             .gives = body<wire::RepairList>(),
-                             .query = {"all"},
-                             .handle = list_repairs},
-                            {.method = "GET",
-                             .path = "/v1/repairs/{repair}",
-                             .id = "show_repair",
-                             .tag = "health",
-                             .summary = "One repair with its evidence",
-                             .gives = body<wire::RepairView>(),
-                             .handle = show_repair},
-                            {.method = "POST",
-                             .path = "/v1/nodes/{node}/test",
-                             .id = "test_node",
-                             .tag = "health",
-                             .summary = "Test the devices of a node that nobody uses",
-                             .takes = body<wire::NodeTest>(),
-                             .gives = body<wire::NodeTest>(),
-                             .handle = test_node}};
+  std::vector<Route> routes{
+      {.method = "GET",
+       .path = "/v1/health",
+       .id = "health_board",
+       .tag = "health",
+       .summary = "Every device you answer for, by state, with evidence",
+       .gives = body<wire::HealthBoard>(),
+       .handle = show_board},
+      {.method = "GET",
+       .path = "/v1/health/policy",
+       .id = "show_health_policy",
+       .tag = "health",
+       .summary = "What signals lead to, and which tests are asked for",
+       .gives = body<engine::HealthPolicy>(),
+       .handle = show_policy},
+      {.method = "PUT",
+       .path = "/v1/health/policy",
+       .id = "set_health_policy",
+       .tag = "health",
+       .summary = "Replace the policy",
+       .takes = body<engine::HealthPolicy>(),
+       .gives = body<engine::HealthPolicy>(),
+       .handle = set_policy},
+      {.method = "PUT",
+       .path = "/v1/health/breaker",
+       .id = "set_breaker",
+       .tag = "health",
+       .summary = "Let devices be drained by themselves again, or not",
+       .takes = body<wire::BreakerChange>(),
+       .gives = body<wire::BreakerChange>(),
+       .handle = set_breaker},
+      {.method = "GET",
+       .path = "/v1/repairs",
+       .id = "list_repairs",
+       .tag = "health",
+       .summary = "Repairs that are open",
+       .gives = body<wire::RepairList>(),
+       .query = {"all"},
+       .handle = list_repairs},
+      {.method = "POST",
+       .path = "/v1/repairs",
+       .id = "open_repair",
+       .tag = "health",
+       .summary = "Take a device out of service by hand: its jobs are moved, and it goes to repair",
+       .takes = body<wire::RepairOpen>(),
+       .gives = body<wire::RepairView>(),
+       .status = 201,
+       .handle = open_repair},
+      {.method = "GET",
+       .path = "/v1/repairs/{repair}",
+       .id = "show_repair",
+       .tag = "health",
+       .summary = "One repair with its evidence",
+       .gives = body<wire::RepairView>(),
+       .handle = show_repair},
+      {.method = "POST",
+       .path = "/v1/nodes/{node}/test",
+       .id = "test_node",
+       .tag = "health",
+       .summary = "Test the devices of a node that nobody uses",
+       .takes = body<wire::NodeTest>(),
+       .gives = body<wire::NodeTest>(),
+       .handle = test_node}};
   const auto change = [&](std::string_view path, std::string_view id, std::string_view summary, auto handle) {
     routes.push_back({.method = "POST",
                       .path = path,
@@ -279,6 +305,10 @@ std::vector<Route> health_routes() {
          "return_repair",
          "Mended: the device is tested in full and comes back if it passes",
          change_repair<wire::RepairState::kReturned>);
+  change("/v1/repairs/{repair}/retire",
+         "retire_repair",
+         "Not worth mending: the device is never used again; `note` says why",
+         change_repair<wire::RepairState::kRetired>);
   return routes;
 }
 

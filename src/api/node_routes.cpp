@@ -65,7 +65,7 @@ wire::NodeView node_view(const State& state, const engine::Node& node, const ser
                       .name = node.name,
                       .owner = engine::path_of(state, node.owner),
                       .site = node.site,
-                      .state = node.state,
+                      .state = engine::condition_of(state, node),
                       .connected = facts.connected,
                       .simulated = node.simulated,
                       .software = node.software,
@@ -73,9 +73,8 @@ wire::NodeView node_view(const State& state, const engine::Node& node, const ser
                       .memory = node.memory,
                       .labels = node.labels,
                       .since = node.since,
-                      .features = node.features};
-  if (node.state == wire::NodeState::kReady && node.cordoned) view.state = wire::NodeState::kCordoned;
-  if (node.state == wire::NodeState::kReady && node.draining) view.state = wire::NodeState::kDraining;
+                      .features = node.features,
+                      .health = engine::devices_words(state, node)};
   for (const LeaseId id : state.index.capacity->leases_on(node.id)) view.leases += state.leases.at(id).live();
   for (const DeviceId id : node.devices)
     view.devices.push_back(device_view(state, state.devices.at(id), facts));

@@ -29,6 +29,7 @@ struct TestFlags {
   std::string level = "quick";
   std::string device{};
   std::string memory{};
+  std::string cpu_memory{};
   std::string report{};
   bool own_only = false;
   bool scrub = false;
@@ -123,15 +124,19 @@ std::string test_text(const gpu::DeviceReports& reports) {
   return out;
 }
 
-gpu::DeviceTestOptions options_from(const TestFlags& flags) {
-  gpu::DeviceTestOptions options{.level = cli::enum_value<wire::TestLevel>("--level", flags.level),
-                                 .vendor_tools = !flags.own_only};
-  if (flags.memory.empty()) return options;
-  const auto memory = parse_bytes(flags.memory);
+std::int64_t size_of(const std::string& flag, const std::string& given) {
+  if (given.empty()) return 0;
+  const auto memory = parse_bytes(given);
   if (!memory || memory->count < 4096)
-    throw cli::usage_failure("--memory takes a size such as 2GiB, not '" + flags.memory + "'");
-  options.memory_budget = memory->count;
-  return options;
+    throw cli::usage_failure(flag + " takes a size such as 2GiB, not '" + given + "'");
+  return memory->count;
+}
+
+gpu::DeviceTestOptions options_from(const TestFlags& flags) {
+  return {.level = cli::enum_value<wire::TestLevel>("--level", flags.level),
+          .memory_budget = size_of("--memory", flags.memory),
+          .vendor_tools = !flags.own_only,
+          .cpu_memory_budget = size_of("--cpu-memory", flags.cpu_memory)};
 }
 
 bool is_fit(wire::Verdict verdict) {
@@ -155,9 +160,13 @@ bool is_wanted(const gpu::OpenClDevice& device, const std::string& wanted) {
 }
 
 void test(Session& session, const TestFlags& flags) {
-  const gpu::DeviceTestOptions options = options_from(flags);
+  gpu::DeviceTestOptions options = options_from(flags);
   gpu::DeviceReports reports;
-  for (const gpu::OpenClDevice& device : gpu::opencl_devices()) {
+  const std::vector<gpu::OpenClDevice> devices = gpu::opencl_devices();
+  for (const gpu::OpenClDevice& device : devices)
+    if (is_wanted(device, flags.device) && device.facts.vendor == wire::GpuVendor::kNvidia)
+      options.together.push_back(device.facts.uuid);
+  for (const gpu::OpenClDevice& device : devices) {
     if (!is_wanted(device, flags.device)) continue;
     const wire::ScrubReceipt scrub = flags.scrub ? wiped(device) : wire::ScrubReceipt{};
     reports.items.push_back(gpu::test_device(device, options));
@@ -207,6 +216,9 @@ void add_device_commands(CLI::App& root, cli::Program& program) {
   testing.add_option("--level", flags->level, "quick (seconds), standard (all memory once) or full");
   testing.add_option("--device", flags->device, "Only this one, by UUID or PCI address")->type_name("UUID");
   testing.add_option("--memory", flags->memory, "At most so much memory, e.g. 2GiB");
+  testing.add_option("--cpu-memory",
+                     flags->cpu_memory,
+                     "Of a CPU device, whose memory is the machine's own, at most so much from standard on");
   testing.add_option("--report", flags->report, "Write the report there, too, as JSON")->type_name("FILE");
   testing.add_flag("--scrub", flags->scrub, "Wipe free memory and read it back before the test");
   testing.add_flag("--own-only", flags->own_only, "Leave out tools of vendors");

@@ -19,10 +19,12 @@
 #include "api/secrets.hpp"
 #include "app/commands.hpp"
 #include "app/embedded_agent.hpp"
+#include "app/founding.hpp"
 #include "app/log.hpp"
 #include "app/server_files.hpp"
 #include "base/text.hpp"
 #include "base/wall_clock.hpp"
+#include "cli/command.hpp"
 #include "cli/output.hpp"
 #include "gateway/gateway.hpp"
 #include "journal/failpoint.hpp"
@@ -53,6 +55,7 @@ struct ServerFlags {
   std::string heartbeat = "5s", lease = "30s", lease_grace = "10s";
   std::string log_retention = "720h";
   std::string carry = "16GiB";
+  std::string acceptance{};  // Empty: as the policy in force says.
 };
 
 // SIGTERM and SIGINT are taken by the main thread alone; everything else inherits the blocked mask.
@@ -80,22 +83,6 @@ void wait_for_signal(const sigset_t& set,
     if (pulse % kApiEvery == 0) api.pulse();
     if (pulse % kHour == 0) hourly();
   }
-}
-
-// The first start founds the platform; the operator's token is written to the data folder, and nowhere else.
-void found_platform(server::Loop& loop, const ServerFlags& flags) {
-  const std::string secret = api::new_token_secret();
-  write_private_file(flags.data / "operator.token", secret + '\n');
-  std::promise<std::string> done;
-  loop.submit({.origin = "local"},
-              engine::Found{flags.operator_name, server::TokenDirectory::hash(secret)},
-              [&](const server::Outcome& outcome) {
-                if (outcome.fault != server::Fault::kNone)
-                  return done.set_value("the first record could not be written");
-                done.set_value(outcome.refusal == nullptr ? "" : outcome.refusal->message);
-              });
-  if (const std::string problem = done.get_future().get(); !problem.empty())
-    throw std::runtime_error(problem);
 }
 
 api::Sealer::Key seal_key(const std::filesystem::path& data) {
@@ -224,23 +211,16 @@ EmbeddedAgentOptions invite_this_machine(server::Loop& loop,
   EmbeddedAgentOptions options{
       .data = flags.data / "agent", .server = where.url, .name = local_node_name(), .ca_pin = where.ca_pin};
   if (has_joined(options.data)) return options;
-  std::string operator_secret = read_file(flags.data / "operator.token");
-  while (!operator_secret.empty() && operator_secret.back() == '\n') operator_secret.pop_back();
-  const auto known = loop.tokens().find(operator_secret);
-  if (!known)
-    throw std::runtime_error("the operator's token was revoked; invite this machine: tranche node add");
   options.token = api::new_token_secret();
-  std::promise<std::string> done;
-  loop.submit({.actor = known->party, .token = known->token, .origin = "local"},
-              engine::AddNode{.name = options.name,
-                              .invitation = server::TokenDirectory::hash(options.token),
-                              .expires_in = std::chrono::hours(1)},
-              [&](const server::Outcome& outcome) {
-                if (outcome.fault != server::Fault::kNone) return done.set_value("it could not be written");
-                done.set_value(outcome.refusal == nullptr ? "" : outcome.refusal->message);
-              });
-  if (const std::string problem = done.get_future().get(); !problem.empty())
-    throw std::runtime_error("this machine could not be invited: " + problem);
+  const std::string problem =
+      run_as_operator(loop,
+                      flags.data,
+                      engine::AddNode{.name = options.name,
+                                      .invitation = server::TokenDirectory::hash(options.token),
+                                      .expires_in = std::chrono::hours(1)});
+  if (!problem.empty())
+    throw std::runtime_error("this machine could not be invited: " + problem +
+                             "; tranche node add invites it");
   return options;
 }
 
@@ -301,6 +281,9 @@ std::string url_of_gateway(const ServerFlags& flags, std::uint16_t port) {
 }
 
 int serve(const ServerFlags& flags) {
+  std::optional<wire::TestLevel> acceptance;
+  if (!flags.acceptance.empty())
+    acceptance = cli::enum_value<wire::TestLevel>("--acceptance", flags.acceptance);
   if (sodium_init() < 0) throw std::runtime_error("libsodium could not be started");
   const sigset_t signals = block_signals();
   const Log log;
@@ -377,7 +360,8 @@ int serve(const ServerFlags& flags) {
     gateway.handle(std::move(request), std::move(reply));
   });
   loop.start();
-  if (first_start) found_platform(loop, flags);
+  if (first_start) found_platform(loop, flags.data, flags.operator_name);
+  log.info(set_acceptance(loop, flags.data, acceptance));
   hub.start();
   agents.start();
   server.start();
@@ -462,6 +446,13 @@ void add_flags(CLI::App& command, const std::shared_ptr<ServerFlags>& flags) {
                   "Largest checkpoint that is carried to another node; larger ones need a shared volume")
       ->type_name("SIZE")
       ->capture_default_str();
+  command
+      .add_option(
+          "--acceptance",
+          flags->acceptance,
+          "How new devices are tested before their first use: quick, standard or full; kept in the health "
+          "policy, which says full unless somebody changed it")
+      ->type_name("LEVEL");
   command.add_option("--snapshot-every", flags->snapshot_every, "Records between snapshots")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

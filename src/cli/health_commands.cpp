@@ -94,7 +94,8 @@ Show columns_of(const Session& session) {
 std::string board_text(const HealthBoard& board, Show columns) {
   std::string out = board.items.empty() ? "" : board_table(board).text(columns) + "\n";
   for (const auto& [state, count] : board.states) out += state + " " + std::to_string(count) + "  ";
-  out += "\nsignal table " + board.table_version + "; " + std::to_string(board.left_lately) +
+  out += "\nsignal table " + board.table_version + "; new devices are tested at level " +
+         std::string(wire::name_of(board.acceptance)) + "; " + std::to_string(board.left_lately) +
          " left service lately";
   if (board.breaker_open)
     out += "\nTHE BREAKER IS OPEN since " + local_time_text(board.breaker_since) +
@@ -224,6 +225,45 @@ void add_repair_change(const Command& group, Program& program, const CommandText
   });
 }
 
+void add_repair_open(const Command& group, Program& program) {
+  const auto device = std::make_shared<std::string>(), reason = std::make_shared<std::string>();
+  const Command& command = add_command(group,
+                                       {"open",
+                                        "Take a device out of service by hand: its jobs are moved first",
+                                        "tranche repair open gpu_000003 --reason 'the fan rattles'"});
+  command.add_option("device", *device, "As `gpus` and `health board` show it").required();
+  command.add_option("--reason", *reason, "Why; its tenants see it").type_name("TEXT").required();
+  command.callback([device, reason, &program] {
+    const auto id = parse_id("gpu_", *device);
+    if (!id) throw usage_failure("'" + *device + "' is no device; tranche health board shows them");
+    Session& session = program.session();
+    print(session,
+          session.ask<RepairView>(
+              {.method = "POST",
+               .path = "/v1/repairs",
+               .body = wire::to_json(wire::RepairOpen{.device = DeviceId{*id}, .reason = *reason})}));
+  });
+}
+
+void add_repair_retire(const Command& group, Program& program) {
+  const auto id = std::make_shared<std::string>(), reason = std::make_shared<std::string>();
+  const Command& command =
+      add_command(group,
+                  {"retire",
+                   "Not worth mending: the device is never used again, here or in another machine",
+                   "tranche repair retire rep_3 --reason 'out of warranty' -y"});
+  command.add_option("repair", *id, "As `repair list` shows it").required();
+  command.add_option("--reason", *reason, "Why; it stays on the board").type_name("TEXT").required();
+  command.callback([id, reason, &program] {
+    Session& session = program.session();
+    session.confirm("Retire the device of " + *id + " for good?");
+    print(session,
+          session.ask<RepairView>({.method = "POST",
+                                   .path = "/v1/repairs/" + path_segment(*id) + "/retire",
+                                   .body = wire::to_json(wire::RepairChange{.note = *reason})}));
+  });
+}
+
 void add_repair(const Command& root, Program& program) {
   const Command& group =
       add_group(root, {"repair", "Devices that somebody must look at", "tranche repair list"});
@@ -252,6 +292,7 @@ void add_repair(const Command& root, Program& program) {
     Session& session = program.session();
     print(session, session.get<RepairView>("/v1/repairs/" + path_segment(*id)));
   });
+  add_repair_open(group, program);
   add_repair_change(group,
                     program,
                     {"accept",
@@ -267,6 +308,7 @@ void add_repair(const Command& root, Program& program) {
                     {"return",
                      "Mended: the device is tested in full, and comes back if it passes",
                      "tranche repair return rep_3"});
+  add_repair_retire(group, program);
 }
 
 Table receipts_table(const ReceiptBook& book) {

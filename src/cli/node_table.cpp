@@ -41,6 +41,7 @@ Table node_table(const std::vector<wire::NodeView>& nodes) {
                {"KIND"},
                {"OWNER"},
                {"GPUS", Align::kRight},
+               {"HEALTH"},
                {"JOBS", Align::kRight},
                {"CPUS", Align::kRight},
                {"MEMORY", Align::kRight},
@@ -57,6 +58,7 @@ Table node_table(const std::vector<wire::NodeView>& nodes) {
                world_of(node.simulated),
                node.owner,
                std::to_string(node.devices.size()),
+               node.health.empty() ? "-" : node.health,
                std::to_string(node.leases),
                std::to_string(node.cpus),
                bytes_text(node.memory.count),
@@ -129,6 +131,7 @@ std::string node_text(const wire::NodeView& node) {
   line("node", node.name + " (" + text(node.id) + ")");
   line("kind", node.simulated ? "SIMULATED: nothing executes there" : "real");
   line("state", std::string(wire::name_of(node.state)) + (node.connected ? ", link up" : ", link down"));
+  line("devices", node.health);
   line("owner", node.owner);
   line("site", node.site);
   line("cpus", std::to_string(node.cpus));

@@ -7,6 +7,7 @@
 #include "engine/attempt.hpp"
 #include "engine/booking_limits.hpp"
 #include "engine/decide.hpp"
+#include "engine/maintenance.hpp"
 #include "engine/market_claims.hpp"
 #include "engine/refusals.hpp"
 
@@ -120,7 +121,9 @@ Decision decide(const State& state,
   if (auto refusal = check_access(state, actor, Action::kManageCapacity, node->owner))
     return refuse(*refusal);
   if (auto refusal = windows_problem(command.windows, envelope.at)) return refuse(*refusal);
-  if (node->devices.empty())
+  std::vector<DeviceId> devices = node->devices;
+  std::erase_if(devices, [&](DeviceId id) { return state.devices.at(id).state == DeviceState::kRetired; });
+  if (devices.empty())
     return refuse(invalid("node", node->name + " has no devices", "tranche node show " + node->name));
   WindowsBooked booked{.id = {state.next_claim},
                        .kind = ClaimKind::kMaintenance,
@@ -129,14 +132,14 @@ Decision decide(const State& state,
                        .zone = command.zone,
                        .recurrence = command.recurrence};
   booked.ask.isolation = Isolation::kDedicated;
-  booked.ask.instances = static_cast<std::uint32_t>(node->devices.size());
+  booked.ask.instances = static_cast<std::uint32_t>(devices.size());
   booked.ask.milli_each = policy::kDeviceMilli;
   BookedPlace everything{.node = node->id};
-  for (const DeviceId id : node->devices)
+  for (const DeviceId id : devices)
     everything.slices.push_back(
         {.device = id, .milli = policy::kDeviceMilli, .vram = state.devices.at(id).facts.vram.count});
   for (const TimeSpan& span : command.windows) {
-    for (const DeviceId id : node->devices) {
+    for (const DeviceId id : devices) {
       for (const CalendarClaim& claim : state.index.calendar->claims_on(id)) {
         if (claim.from >= span.to || claim.to <= span.from) continue;
         return refuse(Refusal{.reason = Reason::kConflict,
@@ -147,7 +150,7 @@ Decision decide(const State& state,
                               .fix = "choose another time, or cancel that booking first"});
       }
     }
-    for (const DeviceId id : node->devices) {
+    for (const DeviceId id : devices) {
       for (const CalendarClaim& offer : listed_on(state, id)) {
         if (offer.from >= span.to || offer.to <= span.from) continue;
         return refuse(Refusal{
@@ -209,6 +212,9 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
                           .fix = "tranche book show " + text(booking->id)});
   }
   Events events{BookingCancelled{booking->id, booking->owner}};
+  for (const BookedWindow& window : booking->windows)
+    if (booking->kind == ClaimKind::kMaintenance && window.state == WindowState::kOpen)
+      append_maintenance_ends(state, window, "maintenance was cancelled: " + booking->name, events);
   for (const LeaseId id : leases_in(state, *booking)) {
     const Lease& lease = state.leases.at(id);
     if (lease.live() && !lease.revoked)

@@ -225,6 +225,18 @@ void Capacity::refresh_node(const State& state, const Node& node) {
   changed();
 }
 
+namespace {
+
+// Whose all of it is; nobody's when several owe: then nobody gets the device before it is paid.
+PartyId debtor_of(const State& state, const std::vector<LeaseId>& owed) {
+  const PartyId first = state.leases.at(owed.front()).tenant;
+  const bool one =
+      std::all_of(owed.begin(), owed.end(), [&](LeaseId id) { return state.leases.at(id).tenant == first; });
+  return one ? first : PartyId{};
+}
+
+}  // namespace
+
 void Capacity::refresh_device(const State& state, const Device& device) {
   state.index.calendar->touched(device.id);
   const auto found = places_.find(device.id);
@@ -243,7 +255,7 @@ void Capacity::refresh_device(const State& state, const Device& device) {
   kept_.erase(device.id);
   if (takes_work(device.state) && device.record.kept_for != PartyId{}) kept_.insert(device.id);
   const bool was_owed = owed_.erase(device.id) != 0;
-  if (!device.record.owed.empty()) owed_[device.id] = state.leases.at(device.record.owed.front()).tenant;
+  if (!device.record.owed.empty()) owed_[device.id] = debtor_of(state, device.record.owed);
   if (was_owed && device.record.owed.empty()) keep_promises_on(state, device.id);
   changed();
 }

@@ -58,6 +58,7 @@ Decision decide(const State&, const Envelope&, const Actor&, const SetPriceList&
 Decision decide(const State&, const Envelope&, const Actor&, const SetCapacityCost&);
 
 // Health.
+Decision decide(const State&, const Envelope&, const Actor&, const OpenRepair&);
 Decision decide(const State&, const Envelope&, const Actor&, const ChangeRepair&);
 Decision decide(const State&, const Envelope&, const Actor&, const TestNode&);
 Decision decide(const State&, const Envelope&, const Actor&, const SetHealthPolicy&);

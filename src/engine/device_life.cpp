@@ -88,10 +88,11 @@ void DeviceSteps::order_wipe(LeaseId lease, Events& events) {
 }
 
 void DeviceSteps::open_repair(const std::string& reason, Events& events) {
-  for (const auto& [id, repair] : state_.repairs) {
-    const bool open = repair.state == RepairState::kOpen || repair.state == RepairState::kAccepted;
-    if (repair.device == id_ && open) return;  // One at a time.
-  }
+  for (const auto& [id, repair] : state_.repairs)
+    if (repair.device == id_ && !is_closed(repair.state)) return;  // One at a time.
+  for (const Event& event : events)
+    if (const auto* opened = std::get_if<RepairOpened>(&event); opened != nullptr && opened->device == id_)
+      return;
   events.emplace_back(RepairOpened{state_.health.next_repair + count_of<RepairOpened>(events), id_, reason});
 }
 
@@ -134,6 +135,27 @@ std::string maintenance_words(const State& state, const Device& device) {
   return words + ": " + state.booking(next->claim)->name;
 }
 
+// How thoroughly, since when, and what it took others of its model.
+std::string test_words(const State& state, const Device& device, std::string words) {
+  const DeviceRecord& record = device.record;
+  if (record.order == 0) return words;
+  if (state.nodes.at(device.node).state != NodeState::kReady) return words + ", when its node is back";
+  words += " (" + std::string(wire::name_of(record.level)) + ", since " + text(device.since);
+  Duration longest{};
+  for (const auto& [id, peer] : state.devices)
+    if (id != device.id && peer.facts.model == device.facts.model && peer.record.last_test &&
+        peer.record.last_test->level == record.level)
+      longest = std::max(longest, peer.record.last_test->took);
+  if (longest > Duration{}) words += "; others of its model took up to " + text(longest);
+  return words + ")";
+}
+
+// What the last test found below what it should be, if anything.
+std::string warning_words(const Device& device) {
+  const auto& test = device.record.last_test;
+  return test && test->verdict == wire::Verdict::kWarning ? "; " + finding_of(*test) : std::string();
+}
+
 std::string state_words(const State& state, const Device& device) {
   const auto because = [&](std::string words) {
     return device.reason.empty() ? words : words + ": " + device.reason;
@@ -142,9 +164,9 @@ std::string state_words(const State& state, const Device& device) {
   switch (device.state) {
     case DeviceState::kNew:
     case DeviceState::kAccepting:
-      return "being tested before first use";
+      return test_words(state, device, "being tested before use");
     case DeviceState::kHealthy:
-      return simulated ? "healthy (simulated: nothing was tested)" : "healthy";
+      return simulated ? "healthy (simulated: nothing was tested)" : "healthy" + warning_words(device);
     case DeviceState::kScrubbing:
       return "preparing: being wiped and tested";
     case DeviceState::kSuspect:
@@ -165,13 +187,13 @@ std::string state_words(const State& state, const Device& device) {
       return "repairing: reset " + std::to_string(device.record.resets) + " of " +
              std::to_string(policy::kResetsMax);
     case DeviceState::kValidating:
-      return "testing the repair";
+      return test_words(state, device, "testing the repair");
     case DeviceState::kProbation:
-      return "back, on probation: takes work that may be stopped";
+      return "on probation: takes work that may be stopped" + warning_words(device);
     case DeviceState::kInRepair: {
       std::string words = "hardware repair";
       for (const auto& [id, repair] : state.repairs) {
-        if (repair.device != device.id || repair.state == RepairState::kReturned) continue;
+        if (repair.device != device.id || is_closed(repair.state)) continue;
         if (!repair.ticket.empty()) words = "hardware repair, ticket " + repair.ticket;
         if (repair.expected == Instant{}) continue;
         words += ", expected ";
@@ -182,7 +204,7 @@ std::string state_words(const State& state, const Device& device) {
     case DeviceState::kMaintenance:
       return because("planned maintenance");
     case DeviceState::kRetired:
-      return "retired";
+      return because("retired");
     case DeviceState::kLost:
       return because("unreachable");
   }
@@ -195,8 +217,8 @@ std::string health_words(const State& state, const Device& device) {
   const std::string words = state_words(state, device);
   const std::string planned = maintenance_words(state, device);
   if (planned.empty()) return words;
-  return device.state == DeviceState::kHealthy && planned.starts_with("planned") ? planned
-                                                                                 : words + "; " + planned;
+  const bool alone = device.state == DeviceState::kHealthy || device.state == DeviceState::kMaintenance;
+  return alone && planned.starts_with("planned") ? planned : words + "; " + planned;
 }
 
 void append_when_idle(const State& state, const Device& device, LeaseId without, Events& events) {

@@ -8,6 +8,7 @@
 #include "engine/event.hpp"
 #include "engine/state.hpp"
 #include "policy/device_lifecycle.hpp"
+#include "wire/api_node.hpp"
 
 namespace tranche::engine {
 
@@ -50,6 +51,10 @@ class DeviceSteps {
 // The state in the words of whoever uses the device, with its reason.
 [[nodiscard]] std::string health_words(const State&, const Device&);
 
+// A node as its devices make it, and how many of them are in which state.
+[[nodiscard]] wire::NodeCondition condition_of(const State&, const Node&);
+[[nodiscard]] std::string devices_words(const State&, const Node&);
+
 // What is next for a device that nobody is on any more: after a drain, or because something waited for it.
 void append_when_idle(const State&, const Device&, LeaseId without, Events&);
 // A lease ended: its devices may be free now.
@@ -61,6 +66,9 @@ void append_receipt_steps(const State&, const Node&, const wire::Receipts&, Inst
 // What a node's hello means for the devices it brought, and for those it did not.
 void append_hello_steps(
     const State&, const Node&, bool simulated, const std::vector<ReportedDevice>&, Events&);
+// Whom a signal is about: its device, or, where it names none that is known, all of the node that it may
+// mean.
+[[nodiscard]] std::vector<DeviceId> concerned_by(const State&, const Node&, const wire::HealthSignal&);
 // What a signal leads to.
 void append_signal_steps(
     const State&, const Envelope&, const Node&, const Device&, const wire::HealthSignal&, Events&);

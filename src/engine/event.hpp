@@ -114,7 +114,8 @@ namespace tranche::engine {
   X(PlanRecurring, "recurring.plan") \
   X(SetLevel, "level.set") \
   X(RemoveLevel, "level.remove") \
-  X(NoteForecast, "forecast.note")
+  X(NoteForecast, "forecast.note") \
+  X(OpenRepair, "repair.open")
 
 // Each event beside its number. Numbers are written to disk: never change or reuse one. On disk an event is its
 // number, then its described fields; fields are only ever appended, with a default.

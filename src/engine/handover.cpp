@@ -147,8 +147,8 @@ void append_settlements(const State& state, Events& events) {
     if (const auto* granted = std::get_if<LeaseGranted>(&event)) placed.insert(granted->job);
   for (const auto& [id, debtor] : capacity.owed()) {
     const Device& device = state.devices.at(id);
-    if (device.record.order != 0 || !takes_work(device.state) || !another_waits(state, debtor, placed))
-      continue;
+    if (device.record.order != 0 || !takes_work(device.state)) continue;
+    if (debtor != PartyId{} && !another_waits(state, debtor, placed)) continue;
     DeviceSteps(state, device).order(DeviceTask::kSettle, TestLevel::kQuick, events);
   }
 }

@@ -6,6 +6,8 @@
 
 #include "engine/decide.hpp"
 #include "engine/device_life.hpp"
+#include "engine/health_steps.hpp"
+#include "engine/refusals.hpp"
 #include "wire/codec_impl.hpp"
 #include "wire/yaml_document.hpp"
 
@@ -27,8 +29,10 @@ Refusal not_now(std::string message, std::string fix) {
       .reason = Reason::kConflict, .rule = "repair", .message = std::move(message), .fix = std::move(fix)};
 }
 
-bool is_closed(RepairState state) {
-  return state == RepairState::kDismissed || state == RepairState::kReturned;
+// Out of the hands of tests and tenants, where a repair finds it.
+bool to_repair(DeviceSteps& steps, const Cause& cause, Events& events) {
+  return steps.state() == DeviceState::kInRepair ||
+         steps.advance(LifecycleEvent::kRepairOrdered, cause, events);
 }
 
 // Of a device that is on its way back: what its reset or its repair asks for is not made less.
@@ -38,14 +42,50 @@ TestLevel at_least_as_ordered(const Device& device, TestLevel level) {
 
 // Back through the door that every device comes through: tested, wiped, tested.
 bool back_to_tests(DeviceSteps& steps, TestLevel level, const Cause& cause, Events& events) {
-  if (steps.state() == DeviceState::kQuarantined)
-    steps.advance(LifecycleEvent::kRepairOrdered, cause, events);
+  if (steps.state() == DeviceState::kQuarantined) to_repair(steps, cause, events);
   if (!steps.advance(LifecycleEvent::kRepaired, cause, events)) return false;
   steps.order(DeviceTask::kAccept, level, events);
   return true;
 }
 
+std::uint64_t open_repair_of(const State& state, DeviceId device) {
+  for (const auto& [id, repair] : state.repairs)
+    if (repair.device == device && !is_closed(repair.state)) return id;
+  return 0;
+}
+
 }  // namespace
+
+bool is_closed(RepairState state) {
+  return state != RepairState::kOpen && state != RepairState::kAccepted;
+}
+
+Decision decide(const State& state, const Envelope& envelope, const Actor& actor, const OpenRepair& command) {
+  const Device* device = state.device(command.device);
+  const Node* node = device == nullptr ? nullptr : state.node(device->node);
+  if (auto refusal = capacity_problem(state, actor, node)) return refuse(*refusal);
+  if (command.reason.empty())
+    return refuse(
+        invalid("reason", "a repair is opened for a reason", "for example --reason 'the fan rattles'"));
+  if (const std::uint64_t open = open_repair_of(state, device->id); open != 0)
+    return refuse(not_now("rep_" + std::to_string(open) + " of this device is open already",
+                          "tranche repair show rep_" + std::to_string(open)));
+  DeviceSteps steps(state, *device);
+  Events events;
+  const Cause cause{.reason = command.reason, .actor = actor.party};
+  steps.open_repair(command.reason, events);
+  const bool taken_out =
+      withdraw(state,
+               *device,
+               {.next = WhenIdle::kRepair, .cause = cause, .jobs = EndReason::kPreempted, .automatic = false},
+               envelope.at,
+               events);
+  if (!taken_out && !to_repair(steps, cause, events))
+    return refuse(not_now("its device is " + std::string(wire::name_of(device->state)),
+                          device->state == DeviceState::kRetired ? "a retired device stays retired"
+                                                                 : "wait a moment: tranche health board"));
+  return events;
+}
 
 Decision decide(const State& state, const Envelope&, const Actor& actor, const ChangeRepair& command) {
   const auto found = state.repairs.find(command.id);
@@ -57,6 +97,10 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
       (command.to == RepairState::kAccepted && repair.state == RepairState::kAccepted))
     return refuse(not_now("this repair is " + std::string(wire::name_of(repair.state)) + " already",
                           "tranche repair list shows what is open"));
+  if (command.to == RepairState::kRetired && command.note.empty())
+    return refuse(invalid("reason",
+                          "a device is retired for a reason, and for good",
+                          "for example --reason 'out of warranty'"));
   Events events{RepairChanged{command.id,
                               repair.state,
                               command.to,
@@ -72,7 +116,13 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const C
   }
   const HealthPolicy& policy = state.health.policy;
   const bool returned = command.to == RepairState::kReturned;
-  if (!back_to_tests(steps, returned ? policy.repaired : policy.validation, cause, events))
+  // It came back by itself, from where it was lost: there is nothing more to do about it.
+  if (command.to == RepairState::kDismissed && takes_work(device->state)) return events;
+  const bool done =
+      command.to == RepairState::kRetired
+          ? to_repair(steps, cause, events) && steps.advance(LifecycleEvent::kRetired, cause, events)
+          : back_to_tests(steps, returned ? policy.repaired : policy.validation, cause, events);
+  if (!done)
     return refuse(
         not_now("its device is " + std::string(wire::name_of(device->state)) + ", and not in repair",
                 "wait until it is out of service: tranche health board"));

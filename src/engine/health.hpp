@@ -130,6 +130,8 @@ struct Repair {
 };
 BOOST_DESCRIBE_STRUCT(Repair, (), (id, device, state, opened, closed, reason, ticket, expected, note))
 
+[[nodiscard]] bool is_closed(RepairState state);
+
 struct RepairOpened {
   std::uint64_t id = 0;
   DeviceId device{};
@@ -137,6 +139,10 @@ struct RepairOpened {
 };
 BOOST_DESCRIBE_STRUCT(RepairOpened, (), (id, device, reason))
 
+struct OpenRepair {  // Somebody takes a device out of service by hand: its jobs are moved first.
+  DeviceId device{};
+  std::string reason{};
+};
 struct ChangeRepair {
   std::uint64_t id = 0;
   RepairState to = RepairState::kAccepted;
@@ -161,10 +167,13 @@ struct TestNode {
 
 // Which tests are asked for when, how long things are watched, and when the breaker opens.
 struct HealthPolicy {
-  TestLevel acceptance = TestLevel::kQuick;
+  TestLevel acceptance = TestLevel::kFull;
   TestLevel validation = TestLevel::kStandard;  // After a reset, a suspicion or maintenance.
   TestLevel repaired = TestLevel::kFull;
   TestLevel rejoined = TestLevel::kQuick;  // After it was lost.
+  // Below a floor, and nothing wrong: on probation until a test finds it well. False: healthy, with the
+  // finding shown.
+  bool probation_on_warning = true;
   Duration suspect_for = std::chrono::hours(24);
   Duration probation_for = std::chrono::hours(72);
   std::uint32_t breaker_percent = 10;  // Of the nodes, within the window; never fewer than `breaker_nodes`.
@@ -183,7 +192,8 @@ BOOST_DESCRIBE_STRUCT(HealthPolicy,
                        breaker_percent,
                        breaker_nodes,
                        breaker_window,
-                       tables))
+                       tables,
+                       probation_on_warning))
 [[nodiscard]] Result<HealthPolicy, wire::Problem> parse_health_policy(std::string_view text);
 struct SetHealthPolicy {
   HealthPolicy policy{};

@@ -49,11 +49,13 @@ class Answer {
     if (!waits) return;
     if (test_ == nullptr || !ran(*test_)) return take_silence(events);
     const bool passed = test_->verdict != Verdict::kCritical;
+    const bool warned = test_->verdict == Verdict::kWarning && state_.health.policy.probation_on_warning;
+    const LifecycleEvent found = warned ? LifecycleEvent::kTestWarned : LifecycleEvent::kTestPassed;
     const Cause cause{.reason = finding_of(*test_),
                       .signal = passed ? "" : "test 1",
                       .table_version = test_->table_version};
     if (!passed) return give_up(LifecycleEvent::kTestFailed, cause, events);
-    if (is_tested()) steps_.advance(LifecycleEvent::kTestPassed, cause, events);
+    if (is_tested()) steps_.advance(found, cause, events);
     if (scrub_ == nullptr || !wire::is_clean(*scrub_)) {
       return give_up(LifecycleEvent::kScrubFailed,
                      {.reason = scrub_ == nullptr ? "its memory was not wiped"
@@ -62,8 +64,9 @@ class Answer {
                      events);
     }
     steps_.advance(LifecycleEvent::kScrubVerified, cause, events);
-    steps_.advance(LifecycleEvent::kTestPassed, cause, events);
-    if (const std::string slow = slower_than_peers(state_, device_, *test_); !slow.empty())
+    steps_.advance(found, cause, events);
+    const std::string slow = warned ? "" : slower_than_peers(state_, device_, *test_);
+    if (!slow.empty())
       steps_.advance(LifecycleEvent::kSuspected, {.reason = slow, .signal = "test 4"}, events);
   }
 
@@ -141,6 +144,21 @@ void append_failed_tests(
   }
 }
 
+// A card that was retired is not brought back by another machine.
+const Device* retired_twin(const State& state, const std::string& uuid) {
+  for (const auto& [id, device] : state.devices)
+    if (device.state == DeviceState::kRetired && device.facts.uuid == uuid && !uuid.empty()) return &device;
+  return nullptr;
+}
+
+void retire_again(const State& state, DeviceSteps& steps, const Device& twin, Events& events) {
+  const Cause cause{.reason = "it was retired as " + text(twin.id) + " of " + state.nodes.at(twin.node).name +
+                              ": " + twin.reason};
+  for (const LifecycleEvent event :
+       {LifecycleEvent::kAcceptanceBegins, LifecycleEvent::kTestFailed, LifecycleEvent::kRetired})
+    steps.advance(event, cause, events);
+}
+
 }  // namespace
 
 bool ran(const wire::AcceptanceReceipt& receipt) {
@@ -150,7 +168,7 @@ bool ran(const wire::AcceptanceReceipt& receipt) {
 }
 
 std::string finding_of(const wire::AcceptanceReceipt& receipt) {
-  for (const Verdict wanted : {Verdict::kCritical, Verdict::kUnknown, Verdict::kWarning}) {
+  for (const Verdict wanted : {Verdict::kCritical, Verdict::kWarning, Verdict::kUnknown}) {
     for (const wire::TestOutcome& test : receipt.tests)
       if (test.verdict == wanted) return test.name + (test.detail.empty() ? "" : ": " + test.detail);
   }
@@ -197,6 +215,10 @@ void append_hello_steps(const State& state,
     const Device* known = state.device(one.id);
     if (known != nullptr && known->state != DeviceState::kNew && known->state != DeviceState::kLost) continue;
     DeviceSteps steps = known == nullptr ? DeviceSteps(state, one.id, node.id) : DeviceSteps(state, *known);
+    if (const Device* twin = known == nullptr ? retired_twin(state, one.facts.uuid) : nullptr) {
+      retire_again(state, steps, *twin, events);
+      continue;
+    }
     if (steps.state() == DeviceState::kNew && simulated) {
       accept_simulated(steps, events);
     } else if (steps.state() == DeviceState::kNew) {

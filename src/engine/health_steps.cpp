@@ -6,6 +6,7 @@
 
 #include "engine/attempt.hpp"
 #include "engine/decide.hpp"
+#include "wire/health_codes.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -25,7 +26,7 @@ policy::HealthHistory history_of(const State& state,
   policy::HealthHistory history;
   std::set<PartyId> tenants;
   for (const SeenSignal& seen : device.record.signals) {
-    if (seen.source == "ecc" && seen.code == 4) history.remap_failed = true;
+    if (seen.source == "ecc" && seen.code == wire::kEccRemapFailed) history.remap_failed = true;
     if (seen.source != signal.source || seen.code != signal.code) continue;
     if (at - seen.at <= kWeek) ++history.same_signal;
     if (at - seen.at <= kDay) tenants.insert(seen.tenants.begin(), seen.tenants.end());
@@ -94,6 +95,13 @@ Withdrawal withdrawal_of(const policy::HealthDecision& decision,
   return out;
 }
 
+bool has_moved(const Events& events, DeviceId device) {
+  return std::any_of(events.begin(), events.end(), [&](const Event& event) {
+    const auto* changed = std::get_if<DeviceStateChanged>(&event);
+    return changed != nullptr && changed->id == device;
+  });
+}
+
 // One that is being wiped has nobody to keep away: it is tested as soon as it is back.
 void suspect(DeviceSteps& steps, const Device& device, const Cause& cause, Events& events) {
   if (steps.advance(LifecycleEvent::kSuspected, cause, events)) return;
@@ -102,8 +110,10 @@ void suspect(DeviceSteps& steps, const Device& device, const Cause& cause, Event
 }
 
 void interrupt(const State& state, const Lease& lease, const Withdrawal& why, Events& events) {
-  // One that was asked to end for another reason, and is saving its work, is hit all the same.
-  if (lease.revoked && is_platform_fault(lease.revoke_reason)) return;
+  // One that was asked to end for another reason, and is saving its work, is hit by a fault all the same.
+  if (lease.revoked && (is_platform_fault(lease.revoke_reason) || !is_platform_fault(why.jobs))) return;
+  for (const Event& event : events)  // It has several devices, and was told with the first.
+    if (const auto* told = std::get_if<LeaseRevoked>(&event); told != nullptr && told->id == lease.id) return;
   LeaseRevoked revoked =
       revocation(state, lease, why.jobs, "its device is taken out of service: " + why.cause.reason, JobId{});
   revoked.fault = why.since_checkpoint ? std::max(lease.checkpoint, lease.started) : why.fault;
@@ -160,6 +170,22 @@ bool withdraw(const State& state, const Device& device, const Withdrawal& why, I
   return true;
 }
 
+std::vector<DeviceId> concerned_by(const State& state, const Node& node, const wire::HealthSignal& signal) {
+  constexpr std::string_view kPlace = "pci:";
+  const bool by_place = signal.uuid.starts_with(kPlace);
+  std::vector<DeviceId> all, of_its_maker;
+  for (const DeviceId id : node.devices) {
+    const Device& device = state.devices.at(id);
+    if (by_place && device.facts.pci_address.starts_with(signal.uuid.substr(kPlace.size()))) return {id};
+    if (device.facts.uuid == signal.uuid && !signal.uuid.empty()) return {id};
+    if (device.state == DeviceState::kRetired) continue;
+    all.push_back(id);
+    if (device.facts.vendor == wire::GpuVendor::kNvidia) of_its_maker.push_back(id);
+  }
+  if (by_place) return {};  // A device that is not ours: what it does is no fault of its neighbours.
+  return signal.source == "xid" && !of_its_maker.empty() ? of_its_maker : all;
+}
+
 const policy::HealthTable& table_for(const State& state, const Device& device) {
   const policy::HealthTable& builtin = policy::health_table(device.facts.vendor);
   for (const policy::HealthTable& table : state.health.policy.tables)
@@ -180,9 +206,15 @@ void append_signal_steps(const State& state,
   seen.table_version = decision.table_version;
   seen.tell_tenant = decision.tell_tenant;
   for (const Lease* lease : leases_on(state, device)) seen.tenants.push_back(lease->tenant);
+  if (has_moved(events, device.id)) return;  // With a neighbour, by the same signal.
   const auto out = [&](WhenIdle next) { return withdrawal_of(decision, signal, envelope.at, next); };
   const Cause cause = out(WhenIdle::kNothing).cause;
   DeviceSteps steps(state, device);
+  const bool back = signal.source == "telemetry" && signal.code == wire::kDeviceBack;
+  if (back && steps.advance(LifecycleEvent::kAgentBack, cause, events)) {  // From where it was lost.
+    steps.order(DeviceTask::kAccept, state.health.policy.validation, events);
+    return;
+  }
   const auto later = [&](WhenIdle next) {
     events.emplace_back(DeviceMarked{device.id, next, device.record.dedicated_only, false});
     // What its jobs lost is not theirs to pay, though the device goes on for others.
@@ -221,7 +253,8 @@ void append_signal_steps(const State& state,
       return;
     case HealthAction::kDrainNode:
       for (const DeviceId id : node.devices)
-        withdraw(state, state.devices.at(id), out(WhenIdle::kQuarantine), envelope.at, events);
+        if (!has_moved(events, id))
+          withdraw(state, state.devices.at(id), out(WhenIdle::kQuarantine), envelope.at, events);
       return;
     case HealthAction::kQuarantine:
       withdraw(state, device, out(WhenIdle::kQuarantine), envelope.at, events);

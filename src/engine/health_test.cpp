@@ -8,6 +8,7 @@
 #include "base/random.hpp"
 #include "base/text.hpp"
 #include "engine/device_life.hpp"
+#include "engine/fleet_world.hpp"
 #include "engine/market_world.hpp"
 #include "engine/snapshot.hpp"
 #include "wire/health_codes.hpp"
@@ -19,60 +20,17 @@ using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-struct Fleet : World {
-  PartyId acme = create(PartyKind::kTenant, kPlatform, "acme");
-  PartyId ana = user(acme, "ana");
-  PartyId beta = create(PartyKind::kTenant, kPlatform, "beta");
-  PartyId bob = user(beta, "bob");
-
-  NodeId found(const std::string& name, std::uint32_t devices) {  // Not accepted yet.
-    TokenHash invitation{};
-    invitation[0] = 9;
-    TRANCHE_CHECK(
-        run(AddNode{.name = name, .invitation = invitation, .expires_in = hours(1)}, root).has_value());
-    TRANCHE_CHECK(run(JoinNode{name, invitation}).has_value());
-    const NodeId id = state.index.nodes_by_name.at(name);
-    wire::Hello said = hello(name, devices, "H100-SXM5-80GB");
-    for (wire::DeviceFacts& facts : said.devices) facts.vendor = wire::GpuVendor::kNvidia;
-    TRANCHE_CHECK(run(ReportNode{id, said}).has_value());
-    return id;
-  }
-  NodeId fit(const std::string& name, std::uint32_t devices) {
-    const NodeId id = found(name, devices);
-    TRANCHE_CHECK(accept(id).has_value());
-    return id;
-  }
-  [[nodiscard]] DeviceId device(NodeId node, std::size_t index = 0) const {
-    return state.nodes.at(node).devices[index];
-  }
-  [[nodiscard]] DeviceState of(DeviceId id) const { return state.devices.at(id).state; }
-  Decision signal(DeviceId id, std::string source, std::int64_t code, std::int64_t value = 0) {
-    const Device& device = state.devices.at(id);
-    return run(NoteHealth{.node = device.node,
-                          .signal = {.uuid = device.facts.uuid,
-                                     .source = std::move(source),
-                                     .code = code,
-                                     .value = value,
-                                     .at = clock,
-                                     .text = "seen"}});
-  }
-  LeaseId running(PartyId user, Ask ask) {
-    const JobId job = submit(user, std::move(ask));
-    TRANCHE_CHECK(schedule() > 0);
-    const LeaseId lease = state.jobs.at(job).leases.front();
-    TRANCHE_CHECK(report(lease, LeaseState::kRunning).has_value());
-    return lease;
-  }
-};
-
 TEST_CASE("health: a new device takes no work before it was tested and wiped") {
   Fleet world;
   const NodeId node = world.found("gpu-01", 2);
   CHECK(world.of(world.device(node)) == DeviceState::kAccepting);
   world.submit(world.ana, gpus(1));
   CHECK(world.schedule() == 0);
-  CHECK(health_words(world.state, world.state.devices.at(world.device(node))) ==
-        "being tested before first use");
+  const Device& first = world.state.devices.at(world.device(node));
+  // In full, unless the operator's policy says otherwise; and everybody sees since when.
+  CHECK(first.record.level == TestLevel::kFull);
+  CHECK(health_words(world.state, first) ==
+        "being tested before use (full, since " + text(first.since) + ")");
   REQUIRE(world.accept(node));
   CHECK(world.of(world.device(node)) == DeviceState::kHealthy);
   CHECK(world.schedule() == 1);

@@ -302,12 +302,12 @@ Decision decide(const State& state, const Envelope& envelope, const NoteHealth& 
   const Node* node = state.node(command.node);
   if (node == nullptr) return refuse(not_found());
   if (!is_new(*node, command.sequence)) return Events{};
-  HealthSignalled signalled{node->id, command.sequence, {}, command.signal};
-  for (const DeviceId id : node->devices)
-    if (state.devices.at(id).facts.uuid == command.signal.uuid) signalled.device = id;
-  const Device* device = state.device(signalled.device);
-  Events events{std::move(signalled)};
-  if (device != nullptr) append_signal_steps(state, envelope, *node, *device, command.signal, events);
+  Events events;
+  for (const DeviceId id : concerned_by(state, *node, command.signal)) {
+    events.emplace_back(HealthSignalled{node->id, command.sequence, id, command.signal});
+    append_signal_steps(state, envelope, *node, state.devices.at(id), command.signal, events);
+  }
+  if (events.empty()) events.emplace_back(HealthSignalled{node->id, command.sequence, {}, command.signal});
   return events;
 }
 

@@ -79,9 +79,9 @@ BOOST_DESCRIBE_STRUCT(Device, (), (id, node, state, since, reason, facts, record
 [[nodiscard]] constexpr bool takes_work(DeviceState state) {
   return state == DeviceState::kHealthy || state == DeviceState::kProbation;
 }
-// Takes work, or will in a moment: what is planned ahead may count on it.
+// Takes work, or will when a wipe or a planned window is over: what is planned ahead may count on it.
 [[nodiscard]] constexpr bool is_in_service(DeviceState state) {
-  return takes_work(state) || state == DeviceState::kScrubbing;
+  return takes_work(state) || state == DeviceState::kScrubbing || state == DeviceState::kMaintenance;
 }
 [[nodiscard]] inline bool takes_work(const Node& node) {
   return node.state == NodeState::kReady && !node.cordoned && !node.draining;

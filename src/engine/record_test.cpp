@@ -134,7 +134,7 @@ Events one_of_each() {
                                            "RMA-1",
                                            Instant(std::chrono::hours(9)),
                                            "sent"},
-                             HealthPolicySet{{}, strict},
+                             HealthPolicySet{{.acceptance = TestLevel::kQuick}, strict},  // The default then.
                              BreakerChanged{true, 4, "too many"},
                              DevicesLeft{{8}, acme, true}})
     all.push_back(std::move(event));

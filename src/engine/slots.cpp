@@ -7,6 +7,7 @@
 #include "engine/attempt.hpp"
 #include "engine/booking_limits.hpp"
 #include "engine/decide.hpp"
+#include "engine/maintenance.hpp"
 #include "engine/schedule.hpp"
 
 namespace tranche::engine {
@@ -50,6 +51,8 @@ class Keeper {
     if (window.state == WindowState::kOpen) {
       note_missing(booking, number);
       if (!move_away(booking, number)) hand_over(booking, window);
+      if (booking.kind == ClaimKind::kMaintenance)
+        append_maintenance_begins(state_, booking, window, events_);
       return;
     }
     if (now_ >= window.from) {
@@ -123,6 +126,9 @@ class Keeper {
     for (Event& judged : judge_levels(state_, booking, booking.windows[number], now_))
       events_.push_back(std::move(judged));
     if (booking.windows[number].state == WindowState::kOpen) revoke_in(booking, "its window has closed");
+    if (booking.kind == ClaimKind::kMaintenance)
+      append_maintenance_ends(
+          state_, booking.windows[number], "maintenance is over: " + booking.name, events_);
     events_.push_back(WindowClosed{booking.id, number, booking.owner});
   }
 

@@ -17,7 +17,7 @@ struct Plan {
   unsigned launches = 100;
 };
 
-Plan plan_of(const DeviceTestOptions& options) {
+Plan plan_of(const DeviceTestOptions& options, bool is_cpu) {
   Plan plan;
   switch (options.level) {
     case TestLevel::kQuick:  // Before a lease to another tenant: seconds.
@@ -36,9 +36,12 @@ Plan plan_of(const DeviceTestOptions& options) {
       plan.launches = 1000;
       break;
   }
-  if (options.memory_budget > 0) {
-    plan.memory.budget = options.memory_budget;
-    const auto most = std::max<std::size_t>(static_cast<std::size_t>(options.memory_budget) / 2, 4096);
+  std::int64_t budget = options.memory_budget;
+  if (is_cpu && options.cpu_memory_budget > 0 && options.level != TestLevel::kQuick)
+    budget = budget > 0 ? std::min(budget, options.cpu_memory_budget) : options.cpu_memory_budget;
+  if (budget > 0) {
+    plan.memory.budget = budget;
+    const auto most = std::max<std::size_t>(static_cast<std::size_t>(budget) / 2, 4096);
     plan.bandwidth.bytes = std::min(plan.bandwidth.bytes, most / 64 * 64);
   }
   return plan;
@@ -96,12 +99,12 @@ DeviceReport test_device(const OpenClDevice& device, const DeviceTestOptions& op
   const auto from = std::chrono::steady_clock::now();
   try {
     DeviceSession session(device);
-    run_own_tests(session, plan_of(options), receipt.tests);
+    run_own_tests(session, plan_of(options, device.is_cpu), receipt.tests);
   } catch (const CannotRun& problem) {
     receipt.tests.push_back({.name = "device", .verdict = Verdict::kUnknown, .detail = problem.what()});
   }
   if (options.vendor_tools && device.facts.vendor == wire::GpuVendor::kNvidia) {
-    for (TestOutcome& row : run_vendor_tools(device.facts.uuid, options.level))
+    for (TestOutcome& row : run_vendor_tools(device.facts.uuid, options.together, options.level))
       receipt.tests.push_back(std::move(row));
   }
   receipt.took = std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - from);

@@ -93,12 +93,23 @@ void run_nvbandwidth(const std::string& uuid, std::vector<TestOutcome>& rows) {
   for (TestOutcome& row : rows_of_json("nvbandwidth", end)) rows.push_back(std::move(row));
 }
 
-void run_nccl(const std::string& uuid, std::vector<TestOutcome>& rows) {
+// Between all devices at once; alone, a device has nobody to reduce with, and a sum of one number proves
+// nothing.
+void run_nccl(const std::vector<std::string>& uuids, std::vector<TestOutcome>& rows) {
   const std::string program = find_program("all_reduce_perf");
   if (program.empty()) return;
-  const ProgramEnd end = run_program({.command = {program, "-b", "8M", "-e", "256M", "-f", "2", "-g", "1"},
-                                      .environment = {{"CUDA_VISIBLE_DEVICES", uuid}},
-                                      .limit = minutes(10)});
+  if (uuids.size() < 2) {
+    rows.push_back({.name = "nccl.all_reduce",
+                    .verdict = Verdict::kInfo,
+                    .detail = "not run: it needs two devices, and this test is of one"});
+    return;
+  }
+  std::string visible;
+  for (const std::string& uuid : uuids) visible += (visible.empty() ? "" : ",") + uuid;
+  const ProgramEnd end = run_program(
+      {.command = {program, "-b", "8M", "-e", "256M", "-f", "2", "-g", std::to_string(uuids.size())},
+       .environment = {{"CUDA_VISIBLE_DEVICES", visible}},
+       .limit = minutes(10)});
   const std::string bounds = words_at(end.output, "Out of bounds values");
   const std::string speed = words_at(end.output, "Avg bus bandwidth");
   // It ends with a failure both when results are wrong and when it cannot run; only the count tells them
@@ -119,12 +130,14 @@ void run_nccl(const std::string& uuid, std::vector<TestOutcome>& rows) {
 
 }  // namespace
 
-std::vector<TestOutcome> run_vendor_tools(const std::string& uuid, TestLevel level) {
+std::vector<TestOutcome> run_vendor_tools(const std::string& uuid,
+                                          const std::vector<std::string>& together,
+                                          TestLevel level) {
   std::vector<TestOutcome> rows;
   run_dcgm(uuid, level, rows);
   if (level == TestLevel::kQuick) return rows;
   run_nvbandwidth(uuid, rows);
-  run_nccl(uuid, rows);
+  run_nccl(together, rows);
   return rows;
 }
 

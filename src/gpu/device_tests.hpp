@@ -24,6 +24,10 @@ struct DeviceTestOptions {
   std::int64_t memory_budget =
       0;                     // Bytes; zero: what the level says, which from standard on is all there is.
   bool vendor_tools = true;  // DCGM, nvbandwidth and NCCL tests, where installed.
+  // The memory of a CPU device is the machine's own, and its kernel hands out other pages next time: at most
+  // so much of it. Zero: as of any other device.
+  std::int64_t cpu_memory_budget = 0;
+  std::vector<std::string> together{};  // All NVIDIA devices that are free for this test, by identifier.
 };
 
 // One device and what was found.
@@ -73,7 +77,10 @@ struct BandwidthTestPlan {
 };
 std::vector<TestOutcome> test_bandwidth(DeviceSession& session, const BandwidthTestPlan& plan);
 TestOutcome test_latency(DeviceSession& session, unsigned launches);
-// The verdicts of vendors' tools that are installed, for the device of this identifier.
-std::vector<TestOutcome> run_vendor_tools(const std::string& uuid, TestLevel level);
+// The verdicts of vendors' tools that are installed, for the device of this identifier, and for those
+// `together`.
+std::vector<TestOutcome> run_vendor_tools(const std::string& uuid,
+                                          const std::vector<std::string>& together,
+                                          TestLevel level);
 
 }  // namespace tranche::gpu

@@ -141,7 +141,8 @@ TEST_CASE("a straggler is found among its peers, and nobody is judged by another
 
 TEST_CASE("verdicts of vendors' tools are taken in, and a tool that gives none is UNKNOWN") {
   const FakeTools tools;
-  CHECK(run_vendor_tools("GPU-1", TestLevel::kFull).empty());
+  const std::vector<std::string> pair{"GPU-1", "GPU-2"};
+  CHECK(run_vendor_tools("GPU-1", pair, TestLevel::kFull).empty());
   tools.add("dcgmi",
             R"({"DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": [
     {"name": "PCIe", "results": [{"gpu_id": "0", "status": "Pass"}]},
@@ -150,7 +151,7 @@ TEST_CASE("verdicts of vendors' tools are taken in, and a tool that gives none i
             226);
   tools.add("nvbandwidth", "CUDA driver version is insufficient", 1);
   tools.add("all_reduce_perf", "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 233.5");
-  const auto rows = run_vendor_tools("GPU-1", TestLevel::kStandard);
+  const auto rows = run_vendor_tools("GPU-1", pair, TestLevel::kStandard);
   REQUIRE(rows.size() == 5);
   CHECK(rows[0].name == "dcgm.PCIe");
   CHECK(rows[0].verdict == Verdict::kPass);
@@ -159,10 +160,15 @@ TEST_CASE("verdicts of vendors' tools are taken in, and a tool that gives none i
   CHECK(rows[3].name == "nvbandwidth");
   CHECK(rows[3].verdict == Verdict::kUnknown);
   CHECK(rows[4].measured == 233500);
-  CHECK(run_vendor_tools("GPU-1", TestLevel::kQuick).size() == 3);
+  CHECK(run_vendor_tools("GPU-1", pair, TestLevel::kQuick).size() == 3);
   // Both end with a failure: wrong results are the device's, a missing library is not.
   tools.add("all_reduce_perf", "# Out of bounds values : 3 FAILED\n# Avg bus bandwidth    : 233.5", 1);
-  CHECK(run_vendor_tools("GPU-1", TestLevel::kStandard)[4].verdict == Verdict::kCritical);
+  CHECK(run_vendor_tools("GPU-1", pair, TestLevel::kStandard)[4].verdict == Verdict::kCritical);
   tools.add("all_reduce_perf", "error while loading shared libraries: libnccl.so.2", 127);
-  CHECK(run_vendor_tools("GPU-1", TestLevel::kStandard)[4].verdict == Verdict::kUnknown);
+  CHECK(run_vendor_tools("GPU-1", pair, TestLevel::kStandard)[4].verdict == Verdict::kUnknown);
+  // It sees all that are tested; of one alone it would prove nothing, so it is not run, and nothing failed.
+  tools.add("all_reduce_perf", "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 0");
+  const auto alone = run_vendor_tools("GPU-1", {"GPU-1"}, TestLevel::kStandard)[4];
+  CHECK(alone.verdict == Verdict::kInfo);
+  CHECK(alone.detail == "not run: it needs two devices, and this test is of one");
 }

@@ -12,7 +12,7 @@
 namespace tranche::gpu {
 namespace {
 
-constexpr std::string_view kMark = "NVRM: Xid (PCI:";
+constexpr std::string_view kMark = "NVRM: Xid";  // "(PCI:0000:41:00):", "(0000:41:00):" of old, or nothing.
 constexpr std::int64_t kXidRecommends = 154;
 constexpr std::size_t kTextMost = 300;
 constexpr int kRecordsMost = 4096;  // In one call: whatever floods the log does not hold up the node.
@@ -28,6 +28,16 @@ std::optional<std::int64_t> number_at(std::string_view text, int base = 10) {
 std::int64_t recommendation_in(std::string_view text) {
   const auto at = text.find(" to 0x");
   return at == std::string_view::npos ? -1 : number_at(text.substr(at + 6), 16).value_or(-1);
+}
+
+// "PCI:0000:3B:00.0"
+std::string address_in(std::string_view text) {
+  if (text.starts_with("PCI:")) text.remove_prefix(4);
+  std::string out(text.substr(0, text.find('.')));
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  return out;
 }
 
 // "6,1234,5678901,-;text": level and facility, a number, microseconds since the machine started, flags.
@@ -50,15 +60,15 @@ std::optional<XidLine> parse_xid(std::string_view record) {
   if (semicolon != std::string_view::npos) out.microseconds = time_in(record.substr(0, semicolon));
   std::string_view text = record.substr(mark);
   text = text.substr(0, std::min(text.find('\n'), kTextMost));
-  const std::string_view rest = text.substr(kMark.size());
-  const auto close = rest.find("):");
-  if (close == std::string_view::npos) return std::nullopt;
-  out.address = rest.substr(0, std::min(rest.find('.'), close));
-  std::transform(out.address.begin(), out.address.end(), out.address.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  std::string_view code = rest.substr(close + 2);
+  std::string_view code = text.substr(kMark.size());
   code.remove_prefix(std::min(code.find_first_not_of(' '), code.size()));
+  if (code.starts_with('(')) {
+    const auto close = code.find("):");
+    if (close == std::string_view::npos) return std::nullopt;
+    out.address = address_in(code.substr(1, close - 1));
+    code.remove_prefix(close + 2);
+  }
+  code.remove_prefix(std::min(code.find_first_not_of(": "), code.size()));
   const auto number = number_at(code);
   if (!number) return std::nullopt;
   out.code = *number;

@@ -14,7 +14,9 @@
 namespace tranche::gpu {
 
 struct XidLine {
-  std::string address{};  // Domain, bus and device, "0000:3b:00": as the driver writes it, in small letters.
+  // Domain, bus and device, "0000:3b:00": as the driver writes it, in small letters. Empty: it names no
+  // device.
+  std::string address{};
   std::int64_t code = 0;
   std::int64_t value = 0;  // Of 154: the number of what is recommended; -1 when it cannot be read.
   std::optional<std::int64_t> microseconds{};  // Since the machine started.

@@ -16,6 +16,7 @@ constexpr Duration kSameFault = std::chrono::seconds(10);
 constexpr unsigned long long kCorrectedMost = 100;  // In an hour; one that is well has a few in a month.
 constexpr Duration kCorrectedWindow = std::chrono::hours(1);
 constexpr std::int64_t kXidRecommends = 154;
+constexpr Duration kMuteMost = std::chrono::seconds(10);
 
 // True when a condition has just begun; it is told again only after it has ended.
 bool begins(bool& seen, bool now) {
@@ -29,22 +30,36 @@ std::vector<HealthSignal> Health::poll(const std::map<std::string, Device>& devi
   if (events_ == nullptr) succeeds(api_.event_set, &events_);
   for (const auto& [uuid, device] : devices) {
     listen_to(uuid, device);
-    Memory memory{};
-    const bool lost = api_.memory != nullptr && api_.memory(device, &memory) == kGpuIsLost;
-    if (begins(seen_[uuid].lost, lost)) {
-      out.push_back({.uuid = uuid,
-                     .source = "telemetry",
-                     .code = wire::kDeviceLost,
-                     .at = now,
-                     .text = "the driver lost the device"});
-    }
-    if (lost) continue;
+    if (!answers(uuid, device, now, out)) continue;
     read_counters(uuid, device, now, out);
     read_limits(uuid, device, now, out);
     read_links(uuid, device, now, out);
   }
   read_xids(devices, now, out);
   return out;
+}
+
+// One that the driver lost is gone at once; one of which it says nothing may be busy, for a moment.
+bool Health::answers(const std::string& uuid, Device device, Instant now, std::vector<HealthSignal>& out) {
+  const auto tell = [&](std::int64_t code, Instant at, const char* text) {
+    out.push_back({.uuid = uuid, .source = "telemetry", .code = code, .at = at, .text = text});
+  };
+  Memory memory{};
+  const int said = api_.memory == nullptr ? 0 : api_.memory(device, &memory);
+  Seen& seen = seen_[uuid];
+  const bool lost = said == kGpuIsLost;
+  if (begins(seen.lost, lost)) tell(wire::kDeviceLost, now, "the driver lost the device");
+  if (lost) return false;
+  if (said == 0) {
+    if (std::exchange(seen.mute_told, false))
+      tell(wire::kDeviceBack, now, "the driver speaks of the device again");
+    seen.mute_since = {};
+    return true;
+  }
+  if (seen.mute_since == Instant{}) seen.mute_since = now;
+  if (now - seen.mute_since >= kMuteMost && !std::exchange(seen.mute_told, true))
+    tell(wire::kDeviceSilent, seen.mute_since, "the driver says nothing of the device");
+  return false;
 }
 
 void Health::listen_to(const std::string& uuid, Device device) {
@@ -89,7 +104,9 @@ std::vector<HealthSignal> Health::lines(Instant now) {
   std::vector<HealthSignal> out;
   for (XidLine& line : kernel_log_.read()) {
     const auto device = at_address_.find(line.address);
-    out.push_back({.uuid = device == at_address_.end() ? std::string() : device->second,
+    // One that this driver has not shown us is named by its place; the server may know it from before.
+    const std::string place = line.address.empty() ? "" : "pci:" + line.address;
+    out.push_back({.uuid = device == at_address_.end() ? place : device->second,
                    .source = "xid",
                    .code = line.code,
                    .value = line.value,

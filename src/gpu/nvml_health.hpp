@@ -27,7 +27,9 @@ class Health {
     unsigned long long corrected = 0;
     Instant corrected_since{};  // When the count was that.
     bool corrected_told = false;
-    unsigned links = 0;  // The most that were up at once.
+    unsigned links = 0;    // The most that were up at once.
+    Instant mute_since{};  // The driver says nothing of it since then.
+    bool mute_told = false;
     bool lost = false, slow = false, braked = false, narrow = false, remap_pending = false,
          remap_failed = false, unprotected = false, unlinked = false;
   };
@@ -36,6 +38,10 @@ class Health {
     bool by_log = false;
   };
   void listen_to(const std::string& uuid, Device device);
+  [[nodiscard]] bool answers(const std::string& uuid,
+                             Device device,
+                             Instant now,
+                             std::vector<HealthSignal>& out);
   void read_xids(const std::map<std::string, Device>& devices, Instant now, std::vector<HealthSignal>& out);
   [[nodiscard]] std::vector<HealthSignal> events(const std::map<std::string, Device>& devices, Instant now);
   [[nodiscard]] std::vector<HealthSignal> lines(Instant now);

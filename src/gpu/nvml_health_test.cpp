@@ -21,7 +21,7 @@ namespace {
 struct Driver {
   unsigned long long corrected = 0, uncorrected = 0, reasons = 0;
   unsigned ecc = 1, pending = 0, failed = 0, width = 16, links = 18;
-  bool lost = false;
+  bool lost = false, mute = false;
   std::vector<nvml::Event> events{};
 };
 Driver driver;
@@ -29,7 +29,9 @@ char first_device;
 
 nvml::Api table_of_functions() {
   nvml::Api api;
-  api.memory = [](nvml::Device, nvml::Memory*) { return driver.lost ? nvml::kGpuIsLost : 0; };
+  api.memory = [](nvml::Device, nvml::Memory*) {
+    return driver.lost ? nvml::kGpuIsLost : driver.mute ? 999 : 0;
+  };
   api.pci = [](nvml::Device, nvml::Pci* out) { return out->bus = 0x3B, 0; };
   api.ecc_errors = [](nvml::Device, unsigned kind, unsigned, unsigned long long* out) {
     *out = kind == nvml::kCorrected ? driver.corrected : driver.uncorrected;
@@ -103,6 +105,14 @@ TEST_CASE("an Xid is read out of a record of the kernel's log") {
   CHECK(line->microseconds == 5140900);
   CHECK(line->text.ends_with("GPU has fallen off the bus."));
   CHECK(parse_xid("NVRM: Xid (PCI:0000:af:00.0): 13, Graphics Exception")->address == "0000:af:00");
+  CHECK(parse_xid("NVRM: Xid (0000:AF:00): 31, as older drivers write it")->address == "0000:af:00");
+  for (const char* nameless :
+       {"NVRM: Xid 79, gone", "NVRM: Xid: 79, gone", "3,1,2,-;NVRM: Xid (): 79, gone"}) {
+    const auto read = parse_xid(nameless);
+    REQUIRE_MESSAGE(read, nameless);
+    CHECK(read->code == 79);
+    CHECK(read->address.empty());
+  }
   CHECK(
       parse_xid("6,1,2,-;NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 "
                 "(Node Reboot Required)")
@@ -111,6 +121,8 @@ TEST_CASE("an Xid is read out of a record of the kernel's log") {
   for (const char* other : {"",
                             "6,1,2,-;usb 1-1: new device",
                             "NVRM: loading",
+                            "NVRM: Xid",
+                            "NVRM: Xid ?",
                             "NVRM: Xid (PCI:",
                             "NVRM: Xid (PCI:0000:3b:00): ?",
                             "NVRM: Xid (PCI:0000:3b:00)"})
@@ -122,8 +134,25 @@ TEST_CASE("a line of the kernel's log is told of its device, once, and not what 
   world.write("4,2,2,-;NVRM: Xid (PCI:0000:3b:00): 48, pid=7, name=python, DBE");
   world.write("4,3,3,-;usb 1-1: new device");
   world.write("4,4,4,-;NVRM: Xid (PCI:0000:c1:00): 62, of a device that no port has");
-  CHECK(world.poll() == Told{"GPU-a xid 48 0", " xid 62 0"});
+  world.write("4,5,5,-;NVRM: Xid 79, of nobody knows which");
+  CHECK(world.poll() == Told{"GPU-a xid 48 0", "pci:0000:c1:00 xid 62 0", " xid 79 0"});
   CHECK(world.poll().empty());
+}
+
+TEST_CASE("a device of which the driver says nothing is told as silent, and as back, once each") {
+  World world;
+  driver.mute = true;
+  CHECK(world.poll().empty());  // It may be busy, for a moment.
+  CHECK(world.poll(std::chrono::seconds(9)).empty());
+  CHECK(world.poll(std::chrono::seconds(1)) == Told{"GPU-a telemetry 2 0"});
+  CHECK(world.poll(std::chrono::seconds(20)).empty());
+  driver.mute = false;
+  CHECK(world.poll() == Told{"GPU-a telemetry 3 0"});
+  CHECK(world.poll().empty());
+  driver.mute = true;
+  CHECK(world.poll().empty());
+  driver.mute = false;
+  CHECK(world.poll().empty());  // Short, and never told.
 }
 
 TEST_CASE("one fault that the library and the log both tell is one signal") {

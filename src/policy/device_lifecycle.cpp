@@ -32,6 +32,13 @@ DeviceLife through_the_door(DeviceLife life) {
   return life;
 }
 
+// What happened to it is only known to be over when time has passed as well.
+DeviceLife to_validate(DeviceLife life) {
+  life = afresh(life, State::kValidating);
+  life.probation = true;
+  return life;
+}
+
 DeviceLife to_scrub(DeviceLife life, bool probation) {
   life = afresh(life, State::kScrubbing);
   life.probation = probation;
@@ -43,21 +50,27 @@ bool in_service(State state) {
 }
 
 std::optional<DeviceLife> in_test(const DeviceLife& life, Event event) {
-  if (event == Event::kTestFailed) return afresh(life, State::kInRepair);
+  if (event == Event::kTestFailed || event == Event::kRepairOrdered) return afresh(life, State::kInRepair);
+  if (event == Event::kTestWarned) return to_scrub(life, true);
   if (event != Event::kTestPassed) return std::nullopt;
-  // What a repair or a reset proves is only proved for a time; a new device was tested in full.
-  return to_scrub(life, life.state == State::kValidating);
+  // What a reset proves is only proved for a time; a new device, and one that was mended, was tested in full.
+  return to_scrub(life, life.state == State::kValidating && life.probation);
 }
 
 std::optional<DeviceLife> in_scrub(DeviceLife life, Event event) {
   if (event == Event::kScrubFailed || event == Event::kTestFailed) return afresh(life, State::kQuarantined);
-  if (event == Event::kScrubVerified) life.scrubbed = true;
-  if (event == Event::kTestPassed) life.tested = true;
-  if (event != Event::kScrubVerified && event != Event::kTestPassed) return std::nullopt;
+  if (event == Event::kScrubVerified) {
+    life.scrubbed = true;
+  } else if (event == Event::kTestPassed || event == Event::kTestWarned) {
+    life.tested = true;
+    life.probation |= event == Event::kTestWarned;
+  } else {
+    return std::nullopt;
+  }
   return through_the_door(life);
 }
 
-std::optional<DeviceLife> in_use(const DeviceLife& life, Event event) {
+std::optional<DeviceLife> in_use(DeviceLife life, Event event) {
   switch (event) {
     case Event::kTenantLeft:
       // A suspect that changes hands is tested with the scrub as any other, and stays watched if that is due.
@@ -74,6 +87,8 @@ std::optional<DeviceLife> in_use(const DeviceLife& life, Event event) {
     case Event::kDrainOrdered:
       return afresh(life, State::kDraining);
     case Event::kMaintenanceBegins:
+      // A planned window is no fault: one that was healthy is so again after its tests, and no other is.
+      life.probation = life.state != State::kHealthy;
       return afresh(life, State::kMaintenance);
     default:
       break;
@@ -97,7 +112,7 @@ std::optional<DeviceLife> out_of_use(DeviceLife life, Event event) {
       if (event == Event::kRepairOrdered) return afresh(life, State::kInRepair);
       break;
     case State::kResetting:
-      if (event == Event::kResetDone) return afresh(life, State::kValidating);
+      if (event == Event::kResetDone) return to_validate(life);
       if (event == Event::kResetFailed)
         return afresh(life, life.resets < kResetsMax ? State::kQuarantined : State::kInRepair);
       break;
@@ -110,9 +125,10 @@ std::optional<DeviceLife> out_of_use(DeviceLife life, Event event) {
       break;
     case State::kMaintenance:
       if (event == Event::kMaintenanceEnds) return afresh(life, State::kValidating);
+      if (event == Event::kRepairOrdered) return afresh(life, State::kInRepair);  // Found unfit by hand.
       break;
     case State::kLost:
-      if (event == Event::kAgentBack) return afresh(life, State::kValidating);
+      if (event == Event::kAgentBack) return to_validate(life);
       if (event == Event::kRepairOrdered) return afresh(life, State::kInRepair);
       break;
     default:

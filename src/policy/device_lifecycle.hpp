@@ -34,6 +34,7 @@ enum class LifecycleEvent : std::uint8_t {
   kMaintenanceEnds,
   kAgentSilent,
   kAgentBack,
+  kTestWarned,  // Nothing it did was wrong, but something was below what it should reach.
 };
 BOOST_DESCRIBE_ENUM(LifecycleEvent,
                     kAcceptanceBegins,
@@ -56,7 +57,8 @@ BOOST_DESCRIBE_ENUM(LifecycleEvent,
                     kMaintenanceBegins,
                     kMaintenanceEnds,
                     kAgentSilent,
-                    kAgentBack)
+                    kAgentBack,
+                    kTestWarned)
 
 constexpr std::uint8_t kResetsMax = 2;
 
@@ -65,7 +67,7 @@ struct DeviceLife {
   bool tested = false;  // Since it was last out of our hands.
   bool scrubbed = false;
   std::uint8_t resets = 0;  // Since it was last healthy.
-  bool probation = false;   // After this scrub it is watched, and not yet healthy.
+  bool probation = false;   // After the next scrub it is watched, and not yet healthy.
   auto operator<=>(const DeviceLife&) const = default;
 };
 

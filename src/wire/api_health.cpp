@@ -7,6 +7,7 @@
 TRANCHE_WIRE_JSON(tranche::wire::HealthBoard);
 TRANCHE_WIRE_JSON(tranche::wire::RepairView);
 TRANCHE_WIRE_JSON(tranche::wire::RepairList);
+TRANCHE_WIRE_JSON(tranche::wire::RepairOpen);
 TRANCHE_WIRE_JSON(tranche::wire::RepairChange);
 TRANCHE_WIRE_JSON(tranche::wire::NodeTest);
 TRANCHE_WIRE_JSON(tranche::wire::BreakerChange);

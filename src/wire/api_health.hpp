@@ -65,13 +65,14 @@ struct HealthBoard {
   std::uint32_t left_lately = 0;  // Devices that were taken out within the breaker's window.
   std::string table_version{};
   std::vector<DeviceHealth> items{};
+  TestLevel acceptance = TestLevel::kFull;  // Of new devices, by the policy in force.
 };
 BOOST_DESCRIBE_STRUCT(HealthBoard,
                       (),
-                      (states, breaker_open, breaker_since, left_lately, table_version, items))
+                      (states, breaker_open, breaker_since, left_lately, table_version, items, acceptance))
 
-enum class RepairState : std::uint8_t { kOpen, kAccepted, kDismissed, kReturned };
-BOOST_DESCRIBE_ENUM(RepairState, kOpen, kAccepted, kDismissed, kReturned)
+enum class RepairState : std::uint8_t { kOpen, kAccepted, kDismissed, kReturned, kRetired };
+BOOST_DESCRIBE_ENUM(RepairState, kOpen, kAccepted, kDismissed, kReturned, kRetired)
 
 struct RepairView {
   std::string id{};  // rep_…
@@ -97,6 +98,12 @@ struct RepairList {
   std::vector<RepairView> items{};
 };
 BOOST_DESCRIBE_STRUCT(RepairList, (), (items))
+
+struct RepairOpen {
+  DeviceId device{};
+  std::string reason{};
+};
+BOOST_DESCRIBE_STRUCT(RepairOpen, (), (device, reason))
 
 struct RepairChange {
   std::string ticket{};

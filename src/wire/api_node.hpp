@@ -2,6 +2,7 @@
 #pragma once
 // What the API says of nodes and devices, and the words with which a machine joins.
 #include <boost/describe/class.hpp>
+#include <boost/describe/enum.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -50,6 +51,33 @@ struct NodeJoined {
   std::string ca{};           // PEM, to be checked against the pin.
 };
 BOOST_DESCRIBE_STRUCT(NodeJoined, (), (id, certificate, ca))
+
+// What people are told of a node: its own state, and what its devices make of it.
+enum class NodeCondition : std::uint8_t {
+  kJoining,
+  kReady,
+  kCordoned,
+  kDraining,
+  kMaintenance,
+  kLost,
+  kRetired,
+  kTesting,       // No device is fit yet; some are being tested, wiped or reset.
+  kProbation,     // Its devices take only work that may be stopped.
+  kDegraded,      // Some of its devices take no new work, or not all of it.
+  kOutOfService,  // None does.
+};
+BOOST_DESCRIBE_ENUM(NodeCondition,
+                    kJoining,
+                    kReady,
+                    kCordoned,
+                    kDraining,
+                    kMaintenance,
+                    kLost,
+                    kRetired,
+                    kTesting,
+                    kProbation,
+                    kDegraded,
+                    kOutOfService)
 
 struct DeviceView {
   DeviceId id{};
@@ -104,7 +132,7 @@ struct NodeView {
   std::string name{};
   std::string owner{};
   std::string site{};
-  NodeState state = NodeState::kJoining;
+  NodeCondition state = NodeCondition::kJoining;
   bool connected = false;
   bool simulated = false;
   std::string software{};
@@ -115,6 +143,7 @@ struct NodeView {
   Instant since{};
   std::vector<DeviceView> devices{};
   NodeFeatures features{};
+  std::string health{};  // Of its devices: "3 healthy, 1 in_repair"; empty: it has none.
 };
 BOOST_DESCRIBE_STRUCT(NodeView,
                       (),
@@ -132,7 +161,8 @@ BOOST_DESCRIBE_STRUCT(NodeView,
                        leases,
                        since,
                        devices,
-                       features))
+                       features,
+                       health))
 
 struct NodeList {
   std::vector<NodeView> items{};
