@@ -162,6 +162,7 @@ class Agent {
   void settle(Job& job);    // Begins the end: wipes, and then
   void conclude(Job& job);  // says that it is over.
   void tell_end(Job& job);
+  void tell_end_beside_wipe(Job& job);
   void close_books(Job& job);  // Nothing of it is left to do.
   void meter(Job& job, Instant now);
   void bury(Job& job);  // Its supervisor died without a word.
@@ -202,6 +203,7 @@ class Agent {
                 const std::optional<wire::AcceptanceReceipt>& test,
                 const wire::ScrubReceipt& receipt);
   // agent_debts.cpp: wipes that may wait.
+  [[nodiscard]] bool is_plain_share(const Job& job) const;
   [[nodiscard]] bool may_wait(const Job& job) const;
   void owe_wipe(Job& job);
   void pay_wipes(const std::string& uuid);

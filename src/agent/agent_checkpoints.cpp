@@ -36,7 +36,11 @@ void Agent::registered(LeaseId lease, const wire::CheckpointNote& note, bool is_
   }
   if (--job->registering > 0 || !job->settling) return;
   if (std::exchange(job->owes_later, false)) return owe_wipe(*job);
-  if (job->wiping == 0 && !job->told_end) conclude(*job);
+  if (job->told_end) return;
+  if (job->wiping == 0)
+    conclude(*job);
+  else
+    tell_end_beside_wipe(*job);
 }
 
 // Before anything else of it is prepared: where it goes on from, wherever that is.

@@ -244,8 +244,9 @@ void Agent::meter(Job& job, Instant now) {
   if (!records.empty()) page.last_sequence = send_surely(wire::MeterReport{records});
 }
 
-// In this order: what was used, that it was wiped, and only then that it is over. An agent that is killed in
-// between begins again: meters go on from where they were, and wiping twice is wiping.
+// In this order: what was used, that it is over, that it was wiped. An agent that is killed in between begins
+// again: meters go on from where they were, an end that the server knows is refused, and wiping twice is
+// wiping.
 void Agent::settle(Job& job) {
   LeasePage& page = job.folder.page();
   const wire::LeaseGrant& grant = job.folder.grant;
@@ -267,7 +268,24 @@ void Agent::settle(Job& job) {
   if (grant.must_scrub) begin_scrub(job);
   for (const wire::SliceGrant& slice : grant.slices)
     if (!in_use(slice.uuid)) pay_wipes(slice.uuid);
-  if (job.wiping == 0) conclude(job);
+  if (job.wiping == 0)
+    conclude(job);
+  else
+    tell_end_beside_wipe(job);
+}
+
+// Its job waits for nothing any more, and need not hold its quota: the server keeps the slices taken until
+// they were proven clean. One that ran out is lost to the server, which may have given them to somebody else.
+void Agent::tell_end_beside_wipe(Job& job) {
+  const wire::LeaseGrant& grant = job.folder.grant;
+  const bool ran_out = job.folder.page().reason == static_cast<std::uint32_t>(EndReason::kLeaseExpired);
+  const bool in_time = !ran_out && table_.door(grant.lease, grant.epoch) == Door::kOpen;
+  if (!in_time || job.registering > 0 || !is_plain_share(job)) return;
+  wire::Receipts so_far;  // All but the wipe: who asks after the end finds it.
+  so_far.limits = std::exchange(job.receipts.limits, {});
+  so_far.behaviours = std::exchange(job.receipts.behaviours, {});
+  send_surely(so_far);
+  tell_end(job);
 }
 
 void Agent::conclude(Job& job) {
@@ -278,8 +296,8 @@ void Agent::conclude(Job& job) {
       guard_->close(job.folder.grant.lease);
     } catch (const std::exception& error) { options_.log(error.what()); }
   }
-  send_surely(job.receipts);
-  tell_end(job);
+  job.folder.page().last_sequence = send_surely(job.receipts);
+  if (!job.told_end) tell_end(job);
   close_books(job);
 }
 
