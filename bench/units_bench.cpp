@@ -277,7 +277,7 @@ double real_peaks(std::vector<Caller>& teams) {
                     R"("limits":{"vram":"1GB"},"resources":{"gpus":"gpu:0.33"}})");
     const JobDetail done = ended_well(busy, film);
     times.push_back(turnaround(done));
-    for (const JobId chunk : done.chunks)  // The last one holds quota until its slice is wiped.
+    for (const JobId chunk : done.chunks)  // The last one ends a moment after its film.
       static_cast<void>(busy.until_over(chunk, 50ms));
     for (const auto& [other, id] : little) static_cast<void>(ended_well(*other, id));
   }

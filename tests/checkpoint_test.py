@@ -230,7 +230,28 @@ def a_training_goes_on_on_another_node():
             [line for line in results_of(site, alone) if line.startswith("result")]
 
 
+def workers_on_two_nodes_find_what_all_saved():
+    """Each saves in the folder of its own node; when a node is drained, the one who goes on has what both saved."""
+    run = ('cd "$TRANCHE_CHECKPOINT_DIR"; if [ "$TRANCHE_ATTEMPT" -ge 2 ]; then echo found $(ls); exit 0; fi; '
+           'trap "exit 75" USR1; echo "$RANK" > "worker-$RANK"; echo "tranche: checkpoint worker-$RANK"; sleep 600 & wait')
+    with Site(devices=False) as site:
+        site.agent("n1")
+        site.agent("n2")
+        each = min(site.node(name)["cpus"] for name in ("n1", "n2")) * 0.75  # Of two, none has room for both.
+        job = submit(site, run=run, kind="training", workers="1..2", checkpoint={"signal": "SIGUSR1", "grace": "60s"},
+                     resources={"cpus": str(each)})
+        both = until(site, job, lambda d: {"worker-0", "worker-1"} <= {one["name"] for one in d.get("checkpoints", [])})
+        nodes = {lease["node"] for lease in both["leases"]}
+        assert len(nodes) == 2, both
+        for leaves in nodes - {both["job"]["node"]}:
+            assert site.operator.call("PATCH", f"/v1/nodes/{leaves}", {"draining": True}).status // 100 == 2
+        detail = until(site, job, over)
+        assert detail["job"]["state"] == "succeeded", detail
+        said = site.ana.get(f"/v1/jobs/{job}/logs?attempt=2").body
+        assert "found worker-0 worker-1" in said, said
+
+
 if __name__ == "__main__":
     main([a_checkpoint_cut_in_the_middle, a_training_goes_on_where_it_stopped, a_training_gives_way_again_and_again, a_training_is_paused_and_goes_on,
           an_elastic_training_gives_and_takes_workers, a_registered_checkpoint_that_was_cut,
-          a_training_goes_on_on_another_node])
+          a_training_goes_on_on_another_node, workers_on_two_nodes_find_what_all_saved])

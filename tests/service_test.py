@@ -335,6 +335,10 @@ def a_service_that_never_works_says_so():
         assert view["ready"] == 0, view
         assert site.ana.call("DELETE", "/v1/services/echo").status == 204
         assert site.ana.get("/v1/services/echo").status == 404
+        again = Service(site, replicas={"min": 0, "max": 1}).set()  # Another one: it has no past.
+        assert again.view()["status"] == "", again.view()
+        status, body, _ = again.ask("/")
+        assert status == 200 and again.view()["requests"] <= 1, (status, body)
 
 
 if __name__ == "__main__":

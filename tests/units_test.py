@@ -175,6 +175,21 @@ def stopping_a_render():
             assert show(site, chunk)["job"]["state"] == "stopped"
 
 
+def words_after_wait_are_the_commands():
+    """--wait takes nothing of the command behind it; and a job that made nothing has no results, in words."""
+    with shared_site() as site:
+        for wait in ("--wait", "--wait=5m"):
+            done = tranche(site, "run", "--cpus", "1", "-o", "name", wait, "--", "sh", "-c", "exit 0")
+            assert done.returncode == 0, done.stderr
+        assert tranche(site, "run", "--cpus", "1", "--wait", "5m", "--", "sh", "-c", "exit 0").returncode == 2
+        wrong = tranche(site, "run", "--cpus", "1", "--wait", "5m", "true")
+        assert wrong.returncode == 2 and "--wait=5m" in wrong.stderr, wrong.stderr
+        job = done.stdout.strip()
+        for words, code in ((("--list",), 0), (("--join", "/nowhere.mp4"), 1)):
+            nothing = tranche(site, "results", job, *words)
+            assert nothing.returncode == code and "no results" in nothing.stderr and "tar" not in nothing.stderr, nothing.stderr
+
+
 def jobs_after_jobs():
     """A job starts after another, says why it waits, and ends with a reason when that one fails."""
     with shared_site() as site:
@@ -296,6 +311,12 @@ def a_shell_on_a_slice():
         assert idle.returncode == 255 and "without a key" in idle.stderr, idle.stderr
 
 
+def frames_in(clip):
+    counted = subprocess.run(["ffprobe", "-v", "error", "-count_frames", "-select_streams", "v:0", "-show_entries",
+                              "stream=nb_read_frames", "-of", "csv=p=0", clip], text=True, capture_output=True, check=True)
+    return int(counted.stdout.strip().strip(","))
+
+
 def a_clip_in_pieces():
     """A clip is cut at key frames, its pieces are worked on apart, and joined it is as long as before."""
     if shutil.which("ffmpeg") is None:
@@ -324,11 +345,24 @@ def a_clip_in_pieces():
         assert pieces["job"]["state"] == "succeeded" and pieces["progress"]["pieces"] == 4, pieces
         joined = tranche(site, "results", job, "--join", out)
         assert joined.returncode == 0, joined.stderr
-        frames = subprocess.run(["ffprobe", "-v", "error", "-count_frames", "-select_streams", "v:0", "-show_entries",
-                                 "stream=nb_read_frames", "-of", "csv=p=0", out], text=True, capture_output=True, check=True)
-        assert frames.stdout.strip().strip(",") == "60", frames.stdout
+        assert frames_in(out) == 60
         wrong = tranche(site, "run", "--kind", "video", "--input", clip, "--", "true")
         assert wrong.returncode != 0 and "{input}" in wrong.stderr, wrong.stderr
+    return None
+
+
+def the_clip_of_the_examples():
+    """The example is run as it stands: pieces go through an OpenCL filter inside slices, and joined none is missing."""
+    if shutil.which("ffmpeg") is None:
+        return "[skipped] ffmpeg is not installed"
+    with shared_site() as site, tempfile.TemporaryDirectory() as folder:
+        site.until(lambda: site.operator.get("/v1/devices").json["items"])
+        done = subprocess.run([EXAMPLES / "video/blur.sh", f"{folder}/blurred.mp4"], text=True, capture_output=True,
+                              timeout=PATIENCE, check=False,
+                              env={**os.environ, "PATH": f"{pathlib.Path(TRANCHE).parent}:{os.environ['PATH']}",
+                                   "TRANCHE_URL": f"http://127.0.0.1:{site.platform.port}", "TRANCHE_TOKEN": site.token})
+        assert done.returncode == 0, done.stderr
+        assert frames_in(f"{folder}/blurred.mp4") == 60
     return None
 
 
@@ -449,6 +483,6 @@ def a_sky_file_and_a_batch_script():
 if __name__ == "__main__":
     main([progress_of_steps, frames_of_a_render, frames_go_on_in_one_sandbox, frame_that_always_fails, a_frame_that_hangs,
           a_worker_lost_in_a_gang, frames_survive_a_killed_agent, the_animation_of_the_examples, stopping_a_render,
-          jobs_after_jobs, restart_in_the_middle, a_job_again_and_again, a_job_in_its_hours, the_cheapest_hours,
-          a_shell_on_a_slice, a_clip_in_pieces, a_segment_that_hangs, quotas_in_units, a_deadline_by_clocks_on_the_wall,
+          words_after_wait_are_the_commands, jobs_after_jobs, restart_in_the_middle, a_job_again_and_again, a_job_in_its_hours, the_cheapest_hours,
+          a_shell_on_a_slice, a_clip_in_pieces, the_clip_of_the_examples, a_segment_that_hangs, quotas_in_units, a_deadline_by_clocks_on_the_wall,
           a_pipeline_of_steps_with_and_without_a_device, a_sky_file_and_a_batch_script])

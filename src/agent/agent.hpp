@@ -85,7 +85,6 @@ class Agent {
     bool settling = false;
     std::size_t wiping = 0;  // Slices that are not proven clean yet.
     bool told_end = false;   // Nothing of it runs, and the server was told; books may still be open.
-    bool told_late = false;  // Its lease had run out by then.
     bool owes = false;       // It is over, and its slice was given back with the wipe still to come.
     BootTime shares_next = 0, shares_until = 0;  // Something on a device is not taken down yet.
     wire::Receipts receipts{};
@@ -204,6 +203,7 @@ class Agent {
                 const std::optional<wire::AcceptanceReceipt>& test,
                 const wire::ScrubReceipt& receipt);
   // agent_debts.cpp: wipes that may wait.
+  [[nodiscard]] bool is_plain_share(const Job& job) const;
   [[nodiscard]] bool may_wait(const Job& job) const;
   void owe_wipe(Job& job);
   void pay_wipes(const std::string& uuid);

@@ -96,7 +96,7 @@ TEST_CASE("agent: the end and the behaviour of a job are told before its slice i
   CHECK(ends(node.server, {1}) == 0);  // Once is enough.
 }
 
-TEST_CASE("agent: one that is replaced in the middle of a wipe begins it again, and tells the end once") {
+TEST_CASE("agent: one that is replaced in the middle of a wipe begins it again") {
   std::promise<void> go;
   std::atomic<int> begun = 0;
   Node node;

@@ -26,11 +26,20 @@ bool Agent::in_use(const std::string& uuid) const {
   });
 }
 
+// Nothing was set up for it that is taken down before it is over.
+bool Agent::is_plain_share(const Job& job) const {
+  const wire::LeaseGrant& grant = job.folder.grant;
+  for (std::size_t i = 0; i < grant.slices.size(); ++i) {
+    const SliceView share = shares_->view(grant.lease, i);
+    if (!share.partition.empty() || !share.daemon_folder.empty()) return false;
+  }
+  return true;
+}
+
 bool Agent::may_wait(const Job& job) const {
   const wire::LeaseGrant& grant = job.folder.grant;
   if (options_.simulated || !scrubber_ || grant.slices.size() != 1 || job.physical.size() != 1) return false;
-  const SliceView share = shares_->view(grant.lease, 0);
-  if (!share.partition.empty() || !share.daemon_folder.empty()) return false;  // It is taken down first.
+  if (!is_plain_share(job)) return false;
   const std::string& uuid = grant.slices.front().uuid;
   const bool alone = std::all_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
     const wire::LeaseGrant& other = entry.second.folder.grant;

@@ -275,8 +275,13 @@ void Agent::settle(Job& job) {
   if (job.registering == 0 && !job.told_end) tell_before_wipe(job);
 }
 
-// Whoever waits for the job need not wait for a wipe, which takes as long as the device takes.
+// Whoever waits for the job need not wait for a wipe, which takes as long as the device takes. Not of one that
+// ran out: the server may have given its slices to somebody else. And not before a partition is down.
 void Agent::tell_before_wipe(Job& job) {
+  const wire::LeaseGrant& grant = job.folder.grant;
+  const bool ran_out = job.folder.page().reason == static_cast<std::uint32_t>(EndReason::kLeaseExpired);
+  const bool in_time = !ran_out && table_.door(grant.lease, grant.epoch) == Door::kOpen;
+  if (!in_time || !is_plain_share(job)) return;
   wire::Receipts known;
   known.behaviours = std::exchange(job.receipts.behaviours, {});
   known.limits = std::exchange(job.receipts.limits, {});
@@ -302,8 +307,6 @@ void Agent::tell_end(Job& job) {
   const wire::LeaseGrant& grant = job.folder.grant;
   const std::string message = job.stop_message.empty() ? job.folder.message() : job.stop_message;
   report(job, LeaseState::kEnded, message);
-  job.told_late = job.folder.page().reason == static_cast<std::uint32_t>(EndReason::kLeaseExpired) ||
-                  table_.expiry_of(grant.lease).value_or(0) <= boot_time();
   table_.end(grant.lease);
   job.told_end = true;
   job.folder.page().end_told = 1;

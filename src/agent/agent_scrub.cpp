@@ -126,9 +126,8 @@ void Agent::wiped(const wire::DeviceOrder& order,
 // now, and he must wait.
 LeaseId Agent::wiped_after_expiry(const std::string& uuid) const {
   for (const auto& [lease, job] : jobs_) {
-    const bool in_time =
-        job.told_end ? !job.told_late : table_.door(lease, job.folder.grant.epoch) == Door::kOpen;
-    if (job.wiping == 0 || job.owes || in_time) continue;
+    if (job.wiping == 0 || job.told_end || table_.door(lease, job.folder.grant.epoch) == Door::kOpen)
+      continue;
     for (const wire::SliceGrant& slice : job.folder.grant.slices)
       if (slice.uuid == uuid) return lease;
   }

@@ -21,6 +21,9 @@ const Option& Option::repeatable() const {
 }
 const Option& Option::expected(int least, int most) const {
   option_->expected(least, most);
+  // A value that may be missing stands behind '=': else the words of a command, or the -- before them, would
+  // be taken for it.
+  if (least == 0) option_->type_size(0)->allow_extra_args(false);
   return *this;
 }
 const Option& Option::between(int least, int most) const {

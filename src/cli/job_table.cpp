@@ -171,7 +171,7 @@ std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
   std::string resolved;
   if (detail.ask.instances > 0) {
     resolved = std::to_string(detail.ask.instances) + " x " + gpus_text(detail.ask.milli_each) + " GPU, " +
-               text(Bytes{detail.ask.vram_each}) + " each, " +
+               bytes_text(detail.ask.vram_each) + " each, " +
                std::string(wire::name_of(detail.ask.isolation));
   }
   line("resolved", resolved);

@@ -2,6 +2,7 @@
 // results: what the units of a job made, gathered from all of its chunks.
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <sys/wait.h>
 
 #include "cli/command.hpp"
@@ -49,36 +50,40 @@ class Unpacker {
   FILE* pipe_ = nullptr;
 };
 
-std::uint64_t fetch(Session& session, const std::string& job, std::uint32_t attempt, Unpacker& unpacker) {
+void fetch(Session& session,
+           const std::string& job,
+           std::uint32_t attempt,
+           const Options& options,
+           std::optional<Unpacker>& unpacker) {
   std::uint64_t at = 0;
   for (;;) {
     const net::Response answer = session.call({.path = "/v1/jobs/" + path_segment(job) +
                                                        "/logs?stream=results&from=" + std::to_string(at) +
                                                        "&attempt=" + std::to_string(attempt)});
-    if (answer.body.empty()) return at;
-    unpacker.feed(answer.body);
+    if (answer.body.empty()) return;
+    if (!unpacker) unpacker.emplace(options);  // Of nothing tar would say that it is no archive.
+    unpacker->feed(answer.body);
     at += answer.body.size();
   }
 }
 
-void gather(Session& session, const Options& options) {
+bool gather(Session& session, const Options& options) {
   const auto detail = session.get<JobDetail>("/v1/jobs/" + path_segment(options.job));
   if (!options.list) std::filesystem::create_directories(options.folder);
   std::vector<std::string> jobs;
   for (const JobId chunk : detail.value.chunks) jobs.push_back(text(chunk));
   if (jobs.empty()) jobs.push_back(options.job);
-  std::uint64_t bytes = 0;
-  {
-    Unpacker unpacker(options);
-    for (const std::string& job : jobs) {
-      const auto chunk = session.get<JobDetail>("/v1/jobs/" + path_segment(job));
-      for (std::uint32_t attempt = 1; attempt <= chunk.value.attempts; ++attempt)
-        bytes += fetch(session, job, attempt, unpacker);
-    }
-    unpacker.finish();
+  std::optional<Unpacker> unpacker;
+  for (const std::string& job : jobs) {
+    const auto chunk = session.get<JobDetail>("/v1/jobs/" + path_segment(job));
+    for (std::uint32_t attempt = 1; attempt <= chunk.value.attempts; ++attempt)
+      fetch(session, job, attempt, options, unpacker);
   }
-  if (bytes == 0) session.say("no results: a command leaves them in the folder $TRANCHE_OUTPUT");
+  if (unpacker) unpacker->finish();
+  return unpacker.has_value();
 }
+
+constexpr const char* kNothing = "no results: a command leaves them in the folder $TRANCHE_OUTPUT";
 
 }  // namespace
 
@@ -95,10 +100,13 @@ void add_results_command(const Command& root, Program& program) {
   command.add_flag("--list", options->list, "Only say what there is");
   command.add_option("--join", options->join, "Join the pieces of a clip into this file").type_name("FILE");
   command.callback([options, &program] {
-    if (options->join.empty()) return gather(program.session(), *options);
+    if (options->join.empty()) {
+      if (!gather(program.session(), *options)) program.session().say(kNothing);
+      return;
+    }
     const ScratchFolder pieces;
     options->folder = pieces.path().string();
-    gather(program.session(), *options);
+    if (!gather(program.session(), *options)) throw Failure(kOther, {kNothing});
     join_video(pieces.path(), options->join);
     program.session().say("wrote " + options->join);
   });

@@ -55,7 +55,7 @@ std::string plan_text(const JobPlan& plan) {
   const auto& ask = plan.ask;
   if (ask.instances > 0) {
     out += "resolved    " + std::to_string(ask.instances) + " x " + gpus_text(ask.milli_each) + " GPU, " +
-           text(Bytes{ask.vram_each}) + " each, " + std::string(wire::name_of(ask.isolation)) + "\n";
+           bytes_text(ask.vram_each) + " each, " + std::string(wire::name_of(ask.isolation)) + "\n";
   }
   if (plan.sizing) out += "\n" + sizing_text(*plan.sizing) + "\n";
   if (plan.sizing)
@@ -188,6 +188,10 @@ void run(Session& session, Options options) {
   if (!patience.empty() && !parse_duration(patience)) {
     throw usage_failure("--wait takes a duration such as 10m, not '" + patience + "'");
   }
+  const std::vector<std::string>& words = options.job.command;
+  if (!options.wait.empty() && patience.empty() && !words.empty() && parse_duration(words.front())) {
+    throw usage_failure("the duration of --wait stands behind '='", "write --wait=" + words.front());
+  }
   std::string path = "/v1/jobs";
   char separator = '?';
   const auto add = [&](const std::string& parameter) {
@@ -203,7 +207,11 @@ void run(Session& session, Options options) {
   }
   std::optional<ScratchFolder> pieces;
   if (!options.video.input.empty()) cut_video(options.video, pieces.emplace().path(), job);
-  if (!job.workdir.empty()) job.workdir = upload_workdir(session, job.workdir, owner);
+  if (!job.workdir.empty() && !options.dry_run) job.workdir = upload_workdir(session, job.workdir, owner);
+  if (options.dry_run && !job.workdir.starts_with("sha256:") && !job.workdir.empty()) {
+    static_cast<void>(pack_folder(job.workdir));  // Whether it could be sent.
+    job.workdir.clear();
+  }
   if (!options.every.empty()) return run_again_and_again(session, options, owner, std::move(job));
   const Call submit{.method = "POST", .path = path, .body = wire::to_json(job)};
   if (options.dry_run) return show_plan(session, session.ask<JobPlan>(submit));
@@ -297,11 +305,12 @@ void add_submit_options(const Command& command, const std::shared_ptr<Options>& 
       .needs(every);
   command.add_flag("--dry-run", options->dry_run, "Say what would become of it; submit nothing");
   command
-      .add_option("--wait", options->wait, "Stay until it ends, at most so long; exit code as the job ended")
-      .type_name("DURATION")
+      .add_option("--wait",
+                  options->wait,
+                  "Stay until it ends, with --wait=2h at most so long; exit code as the job ended")
       .expected(0, 1);
-  command.callback([options, command, &program] {
-    if (options->wait.empty() && command.count("--wait") > 0) options->wait.emplace_back();
+  command.callback([options, &program] {
+    if (options->wait == std::vector<std::string>{"true"}) options->wait = {""};  // Given without a value.
     run(program.session(), *options);
   });
 }

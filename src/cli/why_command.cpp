@@ -40,8 +40,10 @@ std::string text_of(const Why& why) {
     std::string ahead = std::to_string(why.ahead_count) + (why.ahead_count == 1 ? " job" : " jobs");
     for (std::size_t i = 0; i < why.ahead.size(); ++i) {
       const wire::WhyAhead& one = why.ahead[i];
-      ahead += (i == 0 ? " (" : ", ") + (one.party.empty() ? "somebody else's" : one.party + "/" + one.name) +
-               " " + gpus_text(one.gpu_milli);
+      const std::string who = one.party.empty()  ? "somebody else's"
+                              : one.name.empty() ? one.party + "'s " + text(one.job)
+                                                 : one.party + "/" + one.name;
+      ahead += (i == 0 ? " (" : ", ") + who + (one.gpu_milli == 0 ? "" : " " + gpus_text(one.gpu_milli));
     }
     append_line(out, "ahead", ahead + (why.ahead.empty() ? "" : ")"));
   }

@@ -12,6 +12,7 @@ constexpr int kToldPart = 50;
 constexpr Duration kOnTheWay = std::chrono::seconds(1);
 constexpr Duration kLeaseMost = std::chrono::minutes(2);  // Beside it the start of a sandbox does not show.
 constexpr std::int64_t kUnitsMost = 1000;
+constexpr int kLooksMost = 1000;  // At jobs that wait.
 
 struct Worker {
   const Chunk* chunk = nullptr;
@@ -21,14 +22,36 @@ struct Worker {
   bool open = false;
 };
 
-bool nobody_else_waits(const State& state, const JobGroup& group) {
+// How many places of chunks it would take.
+std::int64_t places_for(const Ask& waiting, const Ask& chunk, std::int64_t all) {
+  if (waiting.instances == 0) return 1;  // Its processors and memory may be what it waits for.
+  if (waiting.isolation != Isolation::kSoft || chunk.gpu_milli() <= 0) return all;
+  const auto parts = [](std::int64_t wanted, std::int64_t each) {
+    return each <= 0 ? 1 : (wanted + each - 1) / each;
+  };
+  return std::max({std::int64_t{1},
+                   parts(waiting.gpu_milli(), chunk.gpu_milli()),
+                   parts(waiting.vram_bytes(), chunk.vram_bytes())});
+}
+
+// How many of its chunks have to end for those of others who could start now; `all` at most. Whoever waits
+// for a device that is not there, or for a later hour, would not start for it.
+std::int64_t places_wanted(const State& state, const JobGroup& group, std::int64_t all, Instant now) {
+  std::int64_t wanted = 0;
+  int looked = 0;
   for (const auto& [key, jobs] : state.index.capacity->waiting()) {
+    if (key.kind == kNoKind) continue;
     for (const JobId id : jobs) {
       const auto parent = state.index.work->group_of.find(id);
-      if (parent == state.index.work->group_of.end() || parent->second != group.id) return false;
+      if (parent != state.index.work->group_of.end() && parent->second == group.id) continue;
+      if (++looked > kLooksMost) return all;
+      const Job& job = state.jobs.at(id);
+      if (job.not_before > now) continue;
+      wanted += places_for(job.ask, group.ask, all);
+      if (wanted >= all) return all;
     }
   }
-  return true;
+  return wanted;
 }
 
 bool has_copy(const JobGroup& group, const Chunk& chunk) {
@@ -113,16 +136,19 @@ Events next_extension(const State& state, const JobGroup& group, Instant now) {
   const Supply supply = supply_of(state, group);
   if (supply.count() == 0) return {};
   const Duration each(std::max<std::int64_t>(1, group.busy_microseconds / group.done));
-  const std::vector<Worker> workers = workers_of(state, group, each, now);
-  const auto idle_first = [](const Worker& a, const Worker& b) {
-    return a.open != b.open ? a.open : a.busy < b.busy;
-  };
-  const auto next = std::min_element(workers.begin(), workers.end(), idle_first);
-  if (next == workers.end() || !next->open) return {};
+  std::vector<Worker> workers = workers_of(state, group, each, now);
+  const auto count_of_all = static_cast<std::int64_t>(workers.size());
+  std::stable_sort(
+      workers.begin(), workers.end(), [](const Worker& a, const Worker& b) { return a.busy < b.busy; });
+  // Those who are through first make way, and the others go on.
+  const std::int64_t making_way = places_wanted(state, group, count_of_all, now);
+  const auto next = std::find_if(
+      workers.begin() + making_way, workers.end(), [](const Worker& worker) { return worker.open; });
+  if (next == workers.end()) return {};
   Duration all = supply.count() * each;
   for (const Worker& worker : workers) all += worker.busy;
-  const Duration busy = wanted(*next, all / static_cast<std::int64_t>(workers.size()));
-  if (busy <= Duration{} || !nobody_else_waits(state, group)) return {};
+  const Duration busy = wanted(*next, all / count_of_all);
+  if (busy <= Duration{}) return {};
   const std::int64_t count = std::clamp<std::int64_t>((busy - next->busy) / each, 1, kUnitsMost);
   ChunkExtended extended{.group = group.id, .job = next->chunk->job, .owner = group.owner};
   if (supply.in_no_chunk > 0) {

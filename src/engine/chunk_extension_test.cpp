@@ -98,13 +98,49 @@ TEST_CASE("chunk extension: two sandboxes do a whole film, and end together") {
   CHECK(studio.state.party(studio.acme)->usage.gpu_milli == 0);
 }
 
-TEST_CASE("chunk extension: nobody gets more while somebody else waits") {
+TEST_CASE("chunk extension: as many make way as others need places, and the rest goes on") {
+  Studio studio(240);
+  const PartyId ben = studio.user(studio.create(PartyKind::kTenant, kPlatform, "other"), "ben");
+  const JobId first = studio.running().front(), second = studio.running().back();
+  const JobId waits = studio.submit(ben, gpus(1));
+  studio.schedule();
+  std::map<JobId, std::int64_t> most;
+  for (int turn = 0; turn < 3; ++turn) {
+    for (const JobId chunk : {first, second}) {
+      studio.clock += Duration(kFrameMicroseconds);
+      if (!studio.left(chunk).empty()) studio.verdict(chunk, studio.left(chunk).front().first);
+      most[chunk] = std::max(most[chunk], wire::count_of(studio.left(chunk)));
+    }
+  }
+  const auto [fewer, more] = std::minmax(most[first], most[second]);
+  CHECK(fewer < 15);  // As it was formed, less what it has done.
+  CHECK(more > 15);
+  REQUIRE(studio.run(StopJob{waits}, ben));
+}
+
+TEST_CASE("chunk extension: whoever waits for what is not there stands in nobody's way") {
+  Studio studio(240);
+  const PartyId ben = studio.user(studio.create(PartyKind::kTenant, kPlatform, "other"), "ben");
+  for (int i = 0; i < 2; ++i) {
+    Ask elsewhere = gpus(1);
+    elsewhere.model = "B200-SXM";
+    elsewhere.may_burst = true;  // Else it would be refused.
+    studio.submit(ben, elsewhere);
+  }
+  studio.schedule();
+  const JobId chunk = studio.running().front();
+  const std::int64_t before = wire::count_of(studio.left(chunk));
+  studio.verdict(chunk, studio.left(chunk).front().first);
+  CHECK(wire::count_of(studio.left(chunk)) > before);
+}
+
+TEST_CASE("chunk extension: nobody gets more while all are waited for") {
   Studio studio(240);
   const JobId chunk = studio.running().front();
   const std::int64_t before = wire::count_of(studio.left(chunk));
   const PartyId other = studio.create(PartyKind::kTenant, kPlatform, "other");
   const PartyId ben = studio.user(other, "ben");
-  const JobId waits = studio.submit(ben, gpus(1));
+  const JobId waits = studio.submit(ben, gpus(2));
   studio.schedule();
   studio.verdict(chunk, studio.left(chunk).front().first);
   CHECK(wire::count_of(studio.left(chunk)) == before - 1);

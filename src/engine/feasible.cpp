@@ -21,12 +21,27 @@ std::string shown_models(const State& state, bool simulated) {
   std::string out;
   std::set<std::string> models;
   for (const DeviceKind& kind : state.index.capacity->device_kinds(state))
-    if (kind.simulated == simulated) models.insert(kind.model);
+    if (kind.simulated == simulated)
+      models.insert(kind.model.empty() ? "a device of " + in_gigabytes((kind.vram + kMib / 2) / kMib)
+                                       : kind.model);
   std::size_t shown = 0;
   for (const std::string& model : models) {
     if (++shown > kModelsShown) return out + ", ...";
     out += (out.empty() ? "" : ", ") + model;
   }
+  return out;
+}
+
+std::string shown_profiles(const State& state, const Ask& ask) {
+  std::set<std::string> names;
+  for (const auto& [id, device] : state.devices) {
+    const Node& node = state.nodes.at(device.node);
+    if (node.state == NodeState::kRetired || node.simulated != ask.simulated) continue;
+    if (!ask.model.empty() && device.facts.model != ask.model) continue;
+    for (const auto& profile : device.facts.profiles) names.insert(profile.name);
+  }
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
   return out;
 }
 
@@ -110,8 +125,11 @@ std::optional<Refusal> impossibility(const State& state, PartyId owner, const As
   const Most most = most_of(state, *shape);
   if (!most.any) return no_such_device(state, ask);
   if (const auto lack = lack_of(*shape, most)) return refusal(lack->what, lack->fix);
-  if (!ask.profile.empty())
-    return refusal("no device connected can be cut into " + ask.profile, "tranche gpus shows what there is");
+  if (!ask.profile.empty()) {
+    const std::string profiles = shown_profiles(state, ask);
+    return refusal("no device connected can be cut into " + ask.profile,
+                   profiles.empty() ? "tranche gpus shows what there is" : "what there is: " + profiles);
+  }
   return refusal("no node connected has all of it at once, even empty", "ask for less on each node");
 }
 

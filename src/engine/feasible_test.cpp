@@ -64,6 +64,16 @@ TEST_CASE("feasible: a model that nobody has is refused with those that there ar
   CHECK(door.takes(of_model("L4")));
 }
 
+TEST_CASE("feasible: devices that are no known model are told by their memory") {
+  Door door;
+  wire::Hello plain = World::hello("a", 1, "");
+  plain.devices.front().vram = Bytes{23 * kGigabyte};
+  door.joined(plain);
+  const Refusal no = door.refused(of_model("H100-SXM5-80GB"));
+  CHECK(no.message == "no device connected is H100-SXM5-80GB");
+  CHECK(no.fix == "what there is: a device of 23GB (tranche gpus)");
+}
+
 TEST_CASE("feasible: more devices than one node has are refused with how many there are") {
   Door door;
   door.node("a", 4, "H100-SXM5-80GB");
@@ -135,8 +145,10 @@ TEST_CASE("feasible: a partition that no device of the model can be cut into is 
   door.partitionable("a", 1, "H100-SXM5-80GB");
   door.partitionable("b", 1, "H200-SXM-141GB");
   CHECK(door.takes(cut("H100-SXM5-80GB", "3g.40gb")));
-  CHECK(door.refused(cut("H200-SXM-141GB", "3g.40gb")).message ==
-        "no device connected can be cut into 3g.40gb");
+  const Refusal no = door.refused(cut("H200-SXM-141GB", "3g.40gb"));
+  CHECK(no.message == "no device connected can be cut into 3g.40gb");
+  CHECK(no.fix.find("3g.71gb") != string::npos);
+  CHECK(no.fix.find("3g.40gb") == string::npos);
 }
 
 TEST_CASE("feasible: nodes that are busy or away count, and those that were removed do not") {

@@ -292,7 +292,7 @@ void apply(State& state, const Envelope& envelope, const ReceiptsKept& event) {
       continue;
     }
     tally(state, lease, envelope.at);
-    lease.scrubbed = true;  // Agents wipe before they say that it ended; then the end frees the slices.
+    lease.scrubbed = true;  // Partitions are wiped before their end is told: then that frees them.
     if (lease.live()) continue;
     if (const Job* job = state.job(lease.job)) release_slices(state, lease, job->ask);
   }

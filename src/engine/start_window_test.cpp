@@ -92,6 +92,22 @@ TEST_CASE("start window: a job waits for its hours, says so, and then starts by 
   CHECK(world.schedule() == 1);
 }
 
+TEST_CASE("start window: whoever waits for his hours is ahead of nobody before them") {
+  Offpeak world;
+  world.submit(world.ana, gpus(1));
+  CHECK(world.schedule() == 1);
+  world.submit(world.ana, Offpeak::nightly());
+  const JobId id = world.submit(world.ana, gpus(1));
+  world.schedule();
+  const auto ahead = [&] {
+    return explain(world.state, *actor_of(world.state, world.envelope(world.ana)), world.job(id)).ahead_count;
+  };
+  CHECK(ahead() == 0);
+  world.clock = at("2026-01-10T22:00:00Z");
+  world.schedule();
+  CHECK(ahead() == 1);
+}
+
 TEST_CASE("start window: one that found no room in its hours waits for the next") {
   Offpeak world;
   const JobId other = world.submit(world.ana, gpus(1));

@@ -36,9 +36,11 @@ void list_ahead(const State& state, const Actor& actor, const Job& job, wire::Wh
   const auto own = turn_of({.tier = 100 - job.ask.priority, .tenant = tenant_of(state, job.owner)}, job);
   std::set<std::tuple<std::int32_t, std::int32_t, JobId>> first;
   for (const auto& [key, jobs] : state.index.capacity->waiting()) {
+    if (key.kind == kNoKind) continue;  // Whatever becomes free, it is not what they wait for.
     for (const JobId id : jobs) {
-      const auto turn = turn_of(key, state.jobs.at(id));
-      if (turn >= own) continue;
+      const Job& other = state.jobs.at(id);
+      const auto turn = turn_of(key, other);
+      if (turn >= own || waits_for_its_time(state, other)) continue;
       ++why.ahead_count;
       first.insert(turn);
       if (first.size() > kAheadShown) first.erase(std::prev(first.end()));

@@ -126,6 +126,7 @@ void Gateway::follow(const server::Durable& durable) {
       const std::lock_guard lock(mutex_);
       tenants_[created->id] = engine::tenant_of(*durable.state, created->id);
     }
+    if (const auto* removed = std::get_if<engine::ServiceRemoved>(&event)) ended_.insert(removed->key);
     relevant = relevant || concerns_services(event);
   }
   if (relevant && (!durable.state->work.services.empty() || !directory_->empty())) learn(*durable.state);
@@ -138,7 +139,7 @@ void Gateway::learn(const engine::State& state) {
   for (const auto& [key, service] : state.work.services) {
     const std::string name = engine::path_of(state, key.tenant) + "/" + key.name;
     const auto before = directory_->find(name);
-    auto live = before != directory_->end() && before->second.service->key() == key
+    auto live = before != directory_->end() && before->second.service->key() == key && !ended_.contains(key)
                     ? before->second.service
                     : std::make_shared<LiveService>(key, options_.seed + service.revision);
     if (live->revision() != service.revision)
@@ -151,6 +152,7 @@ void Gateway::learn(const engine::State& state) {
         directory->emplace(name, is_known ? before->second : listed(state, service, live)).first->second;
     one.allowances = allowances_of(state, service.owner);
   }
+  ended_.clear();
   std::erase_if(allowances_, [](const auto& entry) { return entry.second.use_count() == 1; });
   std::vector<std::shared_ptr<LiveService>> removed;
   for (const auto& [name, one] : *directory_) {
@@ -246,24 +248,28 @@ void Gateway::run() {
         continue;
       }
       service->expire_waiters();
-      Control& control = controls_[service->key()];
-      steer(*service, control);
-      const std::lock_guard lock(mutex_);
-      statuses_[service->key()] = control.status;
+      Control& control = controls_[service];
+      steer(service, control);
+      service->set_status(control.status);
     }
     if (last) return;
+    std::erase_if(controls_, [&](const auto& entry) {
+      return std::find(services.begin(), services.end(), entry.first) == services.end();
+    });
     std::this_thread::sleep_for(1ms);  // However fast requests come, they do not make this a busy loop.
   }
 }
 
 void Gateway::take_answers() {
-  std::vector<std::pair<engine::ServiceKey, std::string>> answers;
+  std::vector<std::pair<std::shared_ptr<LiveService>, std::string>> answers;
   {
     const std::lock_guard lock(mutex_);
     answers.swap(answers_);
   }
-  for (auto& [key, problem] : answers) {
-    Control& control = controls_[key];
+  for (auto& [service, problem] : answers) {
+    const auto found = controls_.find(service);
+    if (found == controls_.end()) continue;  // Removed meanwhile.
+    Control& control = found->second;
     control.adding = false;
     if (problem.empty()) continue;
     ++control.failures;
@@ -303,9 +309,9 @@ bool Gateway::notice_lateness(Control& control, const LiveService::Picture& pict
   return is_late;
 }
 
-void Gateway::steer(LiveService& service, Control& control) {
-  probe(service, control, service.picture());
-  const LiveService::Picture picture = service.picture();
+void Gateway::steer(const std::shared_ptr<LiveService>& service, Control& control) {
+  probe(service, control, service->picture());
+  const LiveService::Picture picture = service->picture();
   notice_ends(control, picture);
   const policy::ScalingBounds bounds{.min = picture.spec.replicas.min,
                                      .max = picture.spec.replicas.max,
@@ -329,14 +335,14 @@ void Gateway::steer(LiveService& service, Control& control) {
           1, static_cast<std::uint32_t>((std::uint64_t{wanted} * version.weight + weights / 2) / weights));
     steer_version(service, control, picture, version.name, part);
   }
-  retire_drained(service, picture);
+  retire_drained(*service, picture);
   if (Clock::now() - control.counted > kCountEvery) {
     control.counted = Clock::now();
-    flush_counts(service);
+    flush_counts(*service);
   }
 }
 
-void Gateway::steer_version(LiveService& service,
+void Gateway::steer_version(const std::shared_ptr<LiveService>& service,
                             Control& control,
                             const LiveService::Picture& picture,
                             const std::string& version,
@@ -351,16 +357,16 @@ void Gateway::steer_version(LiveService& service,
   }
   const bool room = live < picture.spec.replicas.max + picture.spec.versions.size();
   if (current.size() < part && room && !control.adding && Clock::now() >= control.not_before)
-    add(service.key(), version, control);
+    add(service, version, control);
   if (current.size() > part) {  // The idlest goes first.
     const Copy* idlest = *std::min_element(current.begin(), current.end(), [](const Copy* a, const Copy* b) {
       return std::pair(a->ready, a->active) < std::pair(b->ready, b->active);
     });
-    service.drain(idlest->facts.job);
+    service->drain(idlest->facts.job);
   }
   // Those that run something older go one by one, as what replaces them becomes ready.
   for (std::size_t i = 0; i < stale.size() && ready + stale.size() - i > part; ++i)
-    service.drain(stale[i]->facts.job);
+    service->drain(stale[i]->facts.job);
 }
 
 void Gateway::retire_drained(LiveService& service, const LiveService::Picture& picture) {
@@ -375,7 +381,9 @@ void Gateway::retire_drained(LiveService& service, const LiveService::Picture& p
   }
 }
 
-void Gateway::probe(LiveService& service, Control& control, const LiveService::Picture& picture) {
+void Gateway::probe(const std::shared_ptr<LiveService>& service,
+                    Control& control,
+                    const LiveService::Picture& picture) {
   std::set<JobId> starting;
   for (const Copy& copy : picture.copies) {
     const JobId job = copy.facts.job;
@@ -384,34 +392,33 @@ void Gateway::probe(LiveService& service, Control& control, const LiveService::P
       control.status = text(job) + " did not become ready in time";
       ++control.failures;
       control.not_before = Clock::now() + backoff(control.failures);
-      service.drain(job);
+      service->drain(job);
       continue;
     }
     if (copy.facts.target.port == 0) continue;
     Probe& probe = control.probes[job];
     if (!probe.is_good) {
       starting.insert(job);
-      if (!std::exchange(probe.is_asked, true))
-        ask_whether_ready(service.key(), job, copy, picture.spec.ready);
+      if (!std::exchange(probe.is_asked, true)) ask_whether_ready(service, job, copy, picture.spec.ready);
       continue;
     }
     control.failures = 0;
     control.status.clear();
     control.seen_ready.insert(job);
-    service.set_ready(job, true);
+    service->set_ready(job, true);
   }
   std::erase_if(control.probes, [&](const auto& entry) { return !starting.contains(entry.first); });
 }
 
 // Beside this thread: a replica that hangs delays nobody but itself.
-void Gateway::ask_whether_ready(const engine::ServiceKey& key,
+void Gateway::ask_whether_ready(const std::shared_ptr<LiveService>& service,
                                 JobId job,
                                 const Copy& copy,
                                 const std::string& path) {
-  prober_->ask(copy.facts.target, path, kProbePatience, [this, key, job](int status) {
+  prober_->ask(copy.facts.target, path, kProbePatience, [this, service, job](int status) {
     const bool is_good = status / 100 == 2;
     const std::lock_guard lock(mutex_);
-    probe_answers_.push_back({key, job, is_good});
+    probe_answers_.push_back({service, job, is_good});
     if (!is_good) return;  // Asked again in the next turn; there is no hurry.
     changed_ = true;
     wake_.notify_one();
@@ -425,24 +432,27 @@ void Gateway::take_probes() {
     answers.swap(probe_answers_);
   }
   for (const ProbeAnswer& answer : answers) {
-    auto& probes = controls_[answer.key].probes;
+    const auto control = controls_.find(answer.service);
+    if (control == controls_.end()) continue;
+    auto& probes = control->second.probes;
     const auto probe = probes.find(answer.job);
     if (probe != probes.end()) probe->second = {.is_asked = false, .is_good = answer.is_good};
   }
 }
 
-void Gateway::add(const engine::ServiceKey& key, const std::string& version, Control& control) {
+void Gateway::add(const std::shared_ptr<LiveService>& service, const std::string& version, Control& control) {
   control.adding = true;
-  loop_.submit(
-      {.origin = "gateway"}, engine::AddReplica{key, version}, [this, key](const server::Outcome& outcome) {
-        const bool refused = outcome.refusal != nullptr;
-        std::string problem = refused ? outcome.refusal->message : "";
-        if (outcome.fault != server::Fault::kNone) problem = "the server cannot write now";
-        const std::lock_guard lock(mutex_);
-        answers_.emplace_back(key, std::move(problem));
-        changed_ = true;
-        wake_.notify_one();
-      });
+  loop_.submit({.origin = "gateway"},
+               engine::AddReplica{service->key(), version},
+               [this, service](const server::Outcome& outcome) {
+                 const bool refused = outcome.refusal != nullptr;
+                 std::string problem = refused ? outcome.refusal->message : "";
+                 if (outcome.fault != server::Fault::kNone) problem = "the server cannot write now";
+                 const std::lock_guard lock(mutex_);
+                 answers_.emplace_back(service, std::move(problem));
+                 changed_ = true;
+                 wake_.notify_one();
+               });
 }
 
 void Gateway::retire(const engine::ServiceKey& key, JobId job) {
@@ -466,10 +476,10 @@ void Gateway::describe(const engine::ServiceKey& key, wire::ServiceView& view) c
       view.url = options_.url + "/" + name;
       view.origin = listed.origin;
     }
-    if (const auto status = statuses_.find(key); status != statuses_.end()) view.status = status->second;
   }
   if (!live) return;
   const LiveService::Picture picture = live->picture();
+  view.status = picture.status;
   view.queued = static_cast<std::uint32_t>(picture.queued);
   if (const auto& measured = picture.latency; measured.requests > 0) {
     view.latency = wire::ServiceLatency{.requests = measured.requests,

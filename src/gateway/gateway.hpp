@@ -89,10 +89,10 @@ class Gateway {
   [[nodiscard]] Allowances allowances_of(const engine::State& state, PartyId owner);
   void learn_again_when_due();
   void run();
-  void steer(LiveService& service, Control& control);
+  void steer(const std::shared_ptr<LiveService>& service, Control& control);
   void notice_ends(Control& control, const LiveService::Picture& picture);
   static bool notice_lateness(Control& control, const LiveService::Picture& picture);
-  void steer_version(LiveService& service,
+  void steer_version(const std::shared_ptr<LiveService>& service,
                      Control& control,
                      const LiveService::Picture& picture,
                      const std::string& version,
@@ -100,12 +100,14 @@ class Gateway {
   void retire_drained(LiveService& service, const LiveService::Picture& picture);
   void take_answers();
   void take_probes();
-  void ask_whether_ready(const engine::ServiceKey& key,
+  void ask_whether_ready(const std::shared_ptr<LiveService>& service,
                          JobId job,
                          const LiveService::Copy& copy,
                          const std::string& path);
-  void probe(LiveService& service, Control& control, const LiveService::Picture& picture);
-  void add(const engine::ServiceKey& key, const std::string& version, Control& control);
+  void probe(const std::shared_ptr<LiveService>& service,
+             Control& control,
+             const LiveService::Picture& picture);
+  void add(const std::shared_ptr<LiveService>& service, const std::string& version, Control& control);
   void retire(const engine::ServiceKey& key, JobId job);
   void flush_counts(LiveService& service);
 
@@ -128,11 +130,11 @@ class Gateway {
   std::atomic<std::int64_t> learn_at_{INT64_MAX};  // When a period ends and quotas begin anew; microseconds.
   std::map<PartyId, PartyId> tenants_;             // Of everybody who may call.
   std::map<const net::Loop*, std::unique_ptr<Desk>> desks_;
-  std::map<engine::ServiceKey, Control> controls_;  // The controller's thread only.
-  std::map<engine::ServiceKey, std::string> statuses_;
-  std::vector<std::pair<engine::ServiceKey, std::string>> answers_;  // To additions; text: why not.
+  std::set<engine::ServiceKey> ended_;  // What has its name now is another; the loop's thread only.
+  std::map<std::shared_ptr<LiveService>, Control> controls_;  // The controller's thread only.
+  std::vector<std::pair<std::shared_ptr<LiveService>, std::string>> answers_;  // To additions; text: why not.
   struct ProbeAnswer {
-    engine::ServiceKey key{};
+    std::shared_ptr<LiveService> service{};
     JobId job{};
     bool is_good = false;
   };

@@ -82,6 +82,11 @@ void LiveService::drain(JobId job) {
   slot->copy.draining_since = now_();
 }
 
+void LiveService::set_status(std::string status) {
+  const std::lock_guard lock(mutex_);
+  status_ = std::move(status);
+}
+
 LiveService::Slot* LiveService::slot_of(JobId job) {
   const auto found = std::find_if(
       slots_.begin(), slots_.end(), [&](const Slot& slot) { return slot.copy.facts.job == job; });
@@ -335,6 +340,7 @@ LiveService::Picture LiveService::picture() const {
   for (const auto& [caller, queue] : queues_)
     if (!queue.empty() && queue.front().is_in_line) waited = std::max(waited, now - queue.front().since);
   picture.waited = std::chrono::duration_cast<Duration>(waited);
+  picture.status = status_;
   return picture;
 }
 

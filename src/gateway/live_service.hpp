@@ -77,6 +77,7 @@ class LiveService {
   void know(const std::vector<ReplicaFacts>& facts);
   void set_ready(JobId job, bool ready);
   void drain(JobId job);  // Gets no more requests.
+  void set_status(std::string status);
 
   // Called with a replica, or with nothing when none came in time; then what was asked is refused.
   using Granted = std::function<void(std::optional<Pick>)>;
@@ -103,6 +104,7 @@ class LiveService {
     Instant last_request{};
     LatencyWindow::Sum latency{};
     Duration waited{};  // Longest wait for a replica, lately and now.
+    std::string status{};
   };
   [[nodiscard]] Picture picture() const;
   [[nodiscard]] engine::ServiceUse take_use();  // Since the last call.
@@ -166,6 +168,7 @@ class LiveService {
   Instant last_request_{};
   LatencyWindow latency_;
   RecentMost waited_;
+  std::string status_;
 };
 
 }  // namespace tranche::gateway

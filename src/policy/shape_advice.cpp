@@ -24,8 +24,10 @@ ShapeAdvice advice(const GpuItem& item, std::int64_t vram, std::int64_t need, st
   return {.gpus = text(item), .vram_bytes = vram, .unused_bytes = vram - need, .how = std::move(how)};
 }
 
-// The smallest share in steps of a twentieth, whole above nine tenths.
+// The smallest share in steps of a twentieth, whole above nine tenths. Only of what the guard covers wherever
+// it is: a card of another vendor is shared where its OpenCL driver is used, which the catalogue cannot know.
 std::optional<ShapeAdvice> share_of(const GpuModel& model, std::int64_t need) {
+  if (model.vendor != wire::GpuVendor::kNvidia) return std::nullopt;
   const std::int64_t milli = divide_up(divide_up(need * 1000, model.vram.count), 50) * 50;
   if (milli > 900) return std::nullopt;
   GpuItem item{.milli = static_cast<std::uint16_t>(milli), .model = std::string(model.short_name)};

@@ -68,10 +68,13 @@ Result<SizingAsk, wire::Problem> of_pictures(const Workload& workload) {
         wire::Problem{"media.resolution",
                       "takes 720p, 1080p, 4k, 8k or such as 1920x1080, not '" + use.resolution + "'",
                       "4k"});
-  static constexpr std::array<std::string_view, 5> kCodecs{"h264", "hevc", "hevc10", "av1", "av1-10"};
+  static constexpr std::array<std::string_view, 7> kCodecs{
+      "h264", "hevc", "hevc10", "h265", "h265-10", "av1", "av1-10"};
   if (!use.codec.empty() && std::find(kCodecs.begin(), kCodecs.end(), use.codec) == kCodecs.end())
     return refuse(wire::Problem{
-        "media.codec", "takes h264, hevc, hevc10, av1 or av1-10, not '" + use.codec + "'", "hevc"});
+        "media.codec",
+        "the codec is one of h264, hevc (h265), hevc10, av1 and av1-10, not '" + use.codec + "'",
+        "hevc"});
   ask.bits = use.codec.find("10") == std::string::npos ? 8 : 10;
   ask.frames = use.frames;
   ask.samples = use.samples;

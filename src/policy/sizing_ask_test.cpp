@@ -136,9 +136,9 @@ TEST_CASE("sizing ask: pictures are given by name or by their sides") {
 }
 
 TEST_CASE("sizing ask: ten-bit codecs take ten bits, and unknown ones are refused") {
-  for (const char* codec : {"hevc10", "av1-10"})
+  for (const char* codec : {"hevc10", "h265-10", "av1-10"})
     CHECK(asked(WorkloadKind::kVideo, MediaUse{.codec = codec}).bits == 10);
-  for (const char* codec : {"h264", "hevc", "av1", ""})
+  for (const char* codec : {"h264", "hevc", "h265", "av1", ""})
     CHECK(asked(WorkloadKind::kVideo, MediaUse{.codec = codec}).bits == 8);
   const Problem problem = wrong(MediaUse{.codec = "vp9"});
   CHECK(problem.path == "media.codec");

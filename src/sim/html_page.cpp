@@ -61,19 +61,29 @@ std::string log_grid() {
     const double x = kLeft + kWidth * decade / kDecades;
     svg += "<line x1='" + html_number(x) + "' x2='" + html_number(x) + "' y1='10' y2='" +
            html_number(10 + kHeight) + "'/>";
-    svg += text_at(x, kHeight + 28, decade == 0 ? "1 s" : "1e" + std::to_string(decade) + " s", "middle");
+    svg +=
+        text_at(x, kHeight + 28, "1" + std::string(static_cast<std::size_t>(decade), '0') + " s", "middle");
   }
   return svg;
 }
 
+// A one, two or five with zeros: five to ten of them over the scale.
+double round_step(double range) {
+  const double decade = std::pow(10, std::floor(std::log10(range / 5)));
+  for (const double step : {5 * decade, 2 * decade})
+    if (range / step >= 5) return step;
+  return decade;
+}
+
 std::string linear_grid(double from, double to) {
   std::string svg;
-  for (int step = 0; step <= 8; ++step) {
-    const double x = kLeft + kWidth * step / 8.0;
+  const double step = round_step(to - from);
+  for (double value = std::ceil(from / step) * step; value <= to + step / 1000; value += step) {
+    const double x = kLeft + kWidth * (value - from) / (to - from);
     svg += "<line x1='" + html_number(x) + "' x2='" + html_number(x) + "' y1='10' y2='" +
            html_number(10 + kHeight) + "'/>";
-    const double value = from + (to - from) * step / 8.0;
-    svg += text_at(x, kHeight + 28, html_number(value, to - from < 16 ? 1 : 0), "middle");
+    const int digits = step < 1 ? static_cast<int>(std::ceil(-std::log10(step))) : 0;
+    svg += text_at(x, kHeight + 28, html_number(value, digits), "middle");
   }
   return svg;
 }
@@ -104,7 +114,7 @@ HtmlPage::HtmlPage(std::string_view title, std::string_view scope)
           "body{font:15px system-ui,sans-serif;margin:2em auto;max-width:60em;padding:0 1em}"
           "svg{width:100%;font-size:12px}.light{fill:#b8cbe6}.dark{fill:#2456a6}line{stroke:#ddd}"
           "polyline{fill:none;stroke-width:2}th{text-align:left;padding-right:2em;font-weight:500}"
-          "td{text-align:right;padding-left:1em}"
+          "td,th+th{text-align:right;padding:0 0 0 1em}td{white-space:nowrap}"
           ".sim{background:#fff3cd;padding:.4em .8em;display:inline-block}</style><h1>" +
           escaped(title) + "</h1><p class='sim'>Simulated: " + escaped(scope) + " Nothing ran.</p>") {}
 

@@ -58,14 +58,19 @@ int main(void) {
   view[5] = 55;
   CHECK(clEnqueueUnmapMemObject(d.queue, other, view, 0, NULL, NULL));
   CHECK(clEnqueueReadBuffer(d.queue, other, CL_TRUE, 20, 4, read + 1, 0, NULL, NULL));
+  char extensions[16384];
+  size_t told = 0, got = 0;
+  CHECK(clGetDeviceInfo(d.device, CL_DEVICE_EXTENSIONS, 0, NULL, &told));
+  CHECK(clGetDeviceInfo(d.device, CL_DEVICE_EXTENSIONS, told, extensions, &got));
   printf(
       "{\"properties\": %d, \"untimed\": %d, \"timed\": %d, \"read\": %u, \"references\": %u, \"mapped\": "
-      "%u}\n",
+      "%u, \"lengths\": %d}\n",
       (int)plain,
       untimed_status,
       timed_status,
       read[0],
       references,
-      read[1]);
+      read[1],
+      told == got && strlen(extensions) + 1 == told);
   return 0;
 }

@@ -98,6 +98,7 @@ get_devices(cl_platform_id platform, cl_device_type type, cl_uint room, cl_devic
 
 cl_int CL_API_CALL
 get_device_info(cl_device_id device, cl_device_info name, size_t room, void* out, size_t* size) {
+  if (name == CL_DEVICE_EXTENSIONS) return visible_extensions(device, room, out, size);
   const cl_int status = real.clGetDeviceInfo(device, name, room, out, size);
   if (status != CL_SUCCESS) return status;
   const std::uint32_t place = device_of(device);
@@ -363,6 +364,10 @@ cl_command_queue take_own_queue(cl_context context) {
   });
   if (kept != made) real.clReleaseCommandQueue(made);
   return kept;
+}
+
+void let_go_of_queue(cl_command_queue queue) {
+  release_queue(queue);
 }
 
 void drop_own_queue(cl_context context, cl_command_queue queue) {

@@ -2,6 +2,7 @@
 // Freed memory is zeroed before anybody else can have it. Nothing waits in the program's thread: the fill is
 // queued behind everything the program queued so far, and the last reference goes when the fill is done.
 #include <cstdlib>
+#include <new>
 #include <time.h>
 
 #include "guard/opencl/cl_front.hpp"
@@ -18,7 +19,9 @@ std::uint64_t departures = 0;
 
 struct Markers {
   cl_event events[kQueuesMax];
-  unsigned count = 0;
+  cl_command_queue
+      queues[kQueuesMax];  // With a reference to each: a driver may not bear that the program lets
+  unsigned count = 0;      // go of a queue in which a marker still stands.
 };
 
 void mark_queue(cl_command_queue queue, void* data) {
@@ -27,6 +30,8 @@ void mark_queue(cl_command_queue queue, void* data) {
   if (markers->count == kQueuesMax) return;
   if (real.clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event) != CL_SUCCESS) return;
   real.clFlush(queue);
+  real.clRetainCommandQueue(queue);
+  markers->queues[markers->count] = queue;
   markers->events[markers->count++] = event;
 }
 
@@ -34,9 +39,12 @@ struct Farewell {
   cl_mem actual = nullptr;
   cl_context context = nullptr;
   cl_command_queue queue = nullptr;
+  Markers markers{};
 };
 
 void finish(Farewell* farewell) {
+  const Markers& markers = farewell->markers;
+  for (unsigned i = 0; i < markers.count; ++i) let_go_of_queue(markers.queues[i]);
   real.clReleaseMemObject(farewell->actual);
   drop_own_queue(farewell->context, farewell->queue);
   std::free(farewell);
@@ -70,18 +78,19 @@ cl_int fill(MemObject* object, cl_command_queue queue, const Markers& before, cl
 void zero_and_release(MemObject* object) {
   auto* farewell = static_cast<Farewell*>(std::malloc(sizeof(Farewell)));
   if (farewell == nullptr) std::abort();  // Dirty memory must not get out.
-  *farewell = {object->actual, object->context, take_own_queue(object->context)};
-  Markers markers;
+  new (farewell) Farewell{object->actual, object->context, take_own_queue(object->context), {}};
+  Markers& markers = farewell->markers;
   for_each_queue(object->context, mark_queue, &markers);
   cl_event event = nullptr;
   const bool queued =
       farewell->queue != nullptr && fill(object, farewell->queue, markers, &event) == CL_SUCCESS;
   for (unsigned i = 0; i < markers.count; ++i) real.clReleaseEvent(markers.events[i]);
+  const cl_command_queue own = farewell->queue;  // It may be over before the next line.
   if (!queued || real.clSetEventCallback(event, CL_COMPLETE, filled, farewell) != CL_SUCCESS) {
     finish(farewell);
     return;
   }
-  real.clFlush(farewell->queue);
+  real.clFlush(own);
 }
 
 void departure_begins() {
