@@ -212,7 +212,7 @@ def a_quote_holds():
     with Platform() as platform:
         operator, seller, buyer = exchange(platform)
         tranche = command_of(platform)
-        tranche(operator, "market", "rules", "set", "--quotes", "2s", "--fee", "1.5%")
+        tranche(operator, "market", "rules", "set", "--quotes", "10m", "--fee", "1.5%")
         assert "1.5 %" in tranche(operator, "market", "rules", "show")
         seller.post("/v1/market/listings", {"device": "gpu_000001", "length": "8h", "hourly": "2.00"})
         quoted = json.loads(tranche(buyer, "-o", "json", "market", "quote", "H100", "--for", "2h", "--keep"))
@@ -221,8 +221,8 @@ def a_quote_holds():
         tranche(other, "market", "buy", "--quote", quoted["id"], code=3)  # For him there is no such quote.
         bought = json.loads(tranche(buyer, "-o", "json", "market", "buy", "--quote", quoted["id"]))
         assert len(bought["contracts"]) == 1 and float(bought["paid"]) <= float(quoted["cost_now"]), (bought, quoted)
-        again = json.loads(tranche(buyer, "-o", "json", "market", "quote", "H100", "--for", "1h", "--from",
-                                   slot_from_now(4), "--keep"))
+        tranche(operator, "market", "rules", "set", "--quotes", "2s")
+        again = buyer.post("/v1/market/quotes", {"instrument": H100, "milli": 1000, "length": "1h", "from": slot_from_now(4)}).json
         held = buyer.get("/v1/accounts/buyer").json["held"]
         assert held == again["cost_now"], (held, again)
         wait_for(lambda: buyer.get("/v1/accounts/buyer").json["held"], lambda now: now == "0.00")
@@ -296,7 +296,8 @@ def a_seller_takes_back_with_notice():
         seller.post("/v1/market/listings", {"device": "gpu_000001", "length": "8h", "hourly": "2.00"})
         buyer.post("/v1/market/orders", {"instrument": H100, "milli": 1000, "length": "4h", "hourly": "2.00", "life": "fok"})
         before = float(buyer.get("/v1/accounts/buyer").json["credit"])
-        soon = (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        # At the end of this quarter of an hour, which is sooner than in one: a minute from now may be in the next.
+        soon = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         early = tranche(seller, "market", "reclaim", "ctr_000001", "--at", soon, code=6)
         assert "15m" in early and "or later" in early, early
         tranche(buyer, "market", "reclaim", "ctr_000001", code=3)

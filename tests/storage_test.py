@@ -242,7 +242,8 @@ def a_shared_volume_is_had_wherever_it_is_offered():
         assert site.state(two) == "pending", site.job(two)  # A node without the pool is free, and not good enough.
         only(site, "two")
         site.until_state(two, "succeeded", "failed")
-        assert site.job(two)["job"]["node"] == "two" and site.logs(two) == "canary-of-contents\n", site.job(two)
+        assert site.job(two)["job"]["node"] == "two", site.job(two)
+        site.until(lambda: site.logs(two) == "canary-of-contents\n", lambda: json.dumps(site.job(two)) + site.logs(two))
         assert site.ana.get("/v1/volumes/lake").json["encrypted"] is ENCRYPTS
         site.operator.post("/v1/tenants", {"name": "blue"})
         bob = Client(site.platform.port, make_user(site.operator, "blue", "bob", ["member"])[1])
