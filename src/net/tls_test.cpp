@@ -159,7 +159,10 @@ TEST_CASE("tls: plain talk, silence and garbage at a TLS port end the connection
   silent.read_all();
   garbage.read_all();
   CHECK_FALSE((plain.timed_out() || silent.timed_out() || garbage.timed_out()));
-  CHECK(Client(pki.client_options(world.port())).get("/"));
+  bool served = false;  // On a busy machine a handshake may take longer than silence is borne here.
+  for (int i = 0; i < 100 && !served; ++i)
+    served = Client(pki.client_options(world.port())).get("/").has_value();
+  CHECK(served);
 }
 
 TEST_CASE("tls: a server takes new certificates while it runs, and refuses broken ones") {
