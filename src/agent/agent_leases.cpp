@@ -275,8 +275,8 @@ void Agent::settle(Job& job) {
   if (job.registering == 0 && !job.told_end) tell_before_wipe(job);
 }
 
-// Whoever waits for the job need not wait for a wipe, which takes as long as the device takes. Not of one that
-// ran out: the server may have given its slices to somebody else. And not before a partition is down.
+// Whoever waits for the job need not wait for a wipe, which takes as long as the device takes. Not of one
+// that ran out: the server may have given its slices to somebody else. And not before a partition is down.
 void Agent::tell_before_wipe(Job& job) {
   const wire::LeaseGrant& grant = job.folder.grant;
   const bool ran_out = job.folder.page().reason == static_cast<std::uint32_t>(EndReason::kLeaseExpired);
