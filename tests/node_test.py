@@ -181,6 +181,7 @@ def invitations_work_once_and_only_for_us():
         shutil.rmtree(agent.data)
         again = agent.start()
         assert again.process.wait(PATIENCE) != 0, again.log_text()
+        assert "was used already" in again.log_text() and '"type"' not in again.log_text(), again.log_text()
         other = Agent(site, "second")
         site.agents.append(other)
         other.invite["ca_pin"] = "sha256:" + "0" * 64

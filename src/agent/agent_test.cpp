@@ -102,6 +102,21 @@ TEST_CASE("agent: a job gets its checkpoint signal and may end in its own way") 
   CHECK(end.checkpoint.has_value());
 }
 
+TEST_CASE("agent: a job that is stopped while its shell is about to start the program uses up no grace") {
+  Node node;
+  node.start();
+  wire::LeaseGrant grant =
+      Node::grant(1, "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; sleep 600; exit $?");
+  grant.spec.checkpoint = wire::Checkpoint{.signal = "SIGTERM"};
+  node.server.send(grant);
+  node.server.wait_for_state({1}, LeaseState::kRunning);
+  node.server.send(
+      wire::LeaseRevoke{.lease = {1}, .epoch = 1, .reason = EndReason::kPreempted, .grace = 30s});
+  const auto end = node.server.wait_for_state({1}, LeaseState::kEnded);
+  CHECK(end.reason == EndReason::kPreempted);
+  CHECK(end.exit_code == 128 + SIGTERM);  // And not of a kill.
+}
+
 TEST_CASE("agent: what a gang saved outlives its members, until the server has no more use for it") {
   Node node;
   node.start();

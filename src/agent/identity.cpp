@@ -8,6 +8,7 @@
 #include "agent/files.hpp"
 #include "net/certificate_authority.hpp"
 #include "net/pinned_authority.hpp"
+#include "wire/api_job.hpp"
 #include "wire/api_node.hpp"
 #include "wire/codec.hpp"
 
@@ -15,6 +16,15 @@ namespace tranche::agent {
 namespace {
 
 constexpr const char* kNodeFile = "node";
+
+// For people: what is wrong and what to do, without the form that programs read.
+std::string words_of(const std::string& body) {
+  const auto problem =
+      wire::from_json<wire::ProblemDetails>(body, {.unknown_keys = wire::UnknownKeys::kIgnored});
+  if (!problem) return body;
+  return (problem->detail.empty() ? problem->title : problem->detail) +
+         (problem->fix.empty() ? "" : "; " + problem->fix);
+}
 
 std::string line_of(const std::string& text, std::size_t wanted) {
   std::size_t at = 0;
@@ -88,7 +98,7 @@ Identity join(const JoinWish& wish) {
       client.request("POST", "/v1/nodes/join", {{"Content-Type", "application/json"}}, wire::to_json(body));
   if (!answer) throw std::runtime_error(answer.error().message);
   if (answer->status != 200 && answer->status != 201)
-    throw std::runtime_error("the server did not let this node join: " + answer->body);
+    throw std::runtime_error("the server did not let this node join: " + words_of(answer->body));
   const auto joined =
       wire::from_json<wire::NodeJoined>(answer->body, {.unknown_keys = wire::UnknownKeys::kIgnored});
   if (!joined) throw std::runtime_error("the server's answer could not be read: " + text(joined.error()));

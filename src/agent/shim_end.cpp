@@ -40,6 +40,26 @@ std::vector<int> processes_beside(int init) {
   return found;
 }
 
+constexpr std::uint64_t kJustBegun = 1'000'000;  // Microseconds.
+
+// The first that appears beside those who heard it, while a job has just begun: its shell was on the way to
+// start the program, which would never know.
+void signal_newcomer(int init, const std::vector<int>& heard, int signal, BootTime until) {
+  constexpr int kEachMilliseconds = 10;
+  until = std::min(until, boot_time() + nanoseconds(std::chrono::seconds(3)));
+  while (boot_time() < until) {
+    bool found = false;
+    const std::vector<int> now = processes_beside(init);
+    for (const int pid : now) {
+      if (std::find(heard.begin(), heard.end(), pid) != heard.end()) continue;
+      signal_process(pid, signal);
+      found = true;
+    }
+    if (found || now.empty()) return;
+    ::poll(nullptr, 0, kEachMilliseconds);
+  }
+}
+
 }  // namespace
 
 bool Supervisor::signal_all(int signal) {
@@ -58,9 +78,16 @@ void Supervisor::stop_job(EndReason reason, BootTime grace, const std::string& w
   kill_at_ = boot_time() + grace;
   if (paused_) pause(false);
   set_phase(JobPhase::kStopping);
-  const bool heard = signal_all(plan_.checkpoint_signal > 0 ? plan_.checkpoint_signal : SIGTERM);
+  const int signal = plan_.checkpoint_signal > 0 ? plan_.checkpoint_signal : SIGTERM;
+  const int init = static_cast<int>(page_->init.load());
+  const std::vector<int> before = init > 0 ? processes_beside(init) : std::vector<int>{};
+  const bool heard = signal_all(signal);
+  const std::uint64_t since = page_->running_since;
   // Its command has not begun, would never hear of it, and has nothing to save.
-  if (!heard && page_->running_since == 0) kill_job(reason, why);
+  if (!heard && since == 0) return kill_job(reason, why);
+  const auto now = static_cast<std::uint64_t>(wall_time().time_since_epoch().count());
+  if (before.size() == 1 && (since == 0 || now < since + kJustBegun))
+    signal_newcomer(init, before, signal, kill_at_);
 }
 
 void Supervisor::kill_job(EndReason reason, const std::string& why) {

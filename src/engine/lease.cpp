@@ -34,6 +34,29 @@ Refusal stale_epoch(const wire::LeaseReport& report) {
           .fix = "end what runs under it"};
 }
 
+// What its node says, and no more than there can be: devices were not had for longer than since the grant.
+// Over the whole lease, because a long kernel is counted when it ends.
+wire::MeterRecord bounded(
+    const State& state, Instant now, const Lease& lease, LeaseUse& counted, wire::MeterRecord said) {
+  if (said.sequence <= counted.sequence) return said;  // Told again: it counts for nothing.
+  const Duration had = std::max(now - lease.granted, Duration{});
+  Int128 nanoseconds = 0, byte_seconds = 0;
+  for (const Slice& slice : lease.slices) {
+    nanoseconds += Int128{had.count()} * 1000;
+    byte_seconds += Int128{state.devices.at(slice.device).facts.vram.count} *
+                    std::chrono::ceil<std::chrono::seconds>(had).count();
+  }
+  const auto at_most = [](std::int64_t& value, std::int64_t& sum, Int128 most) {
+    value = static_cast<std::int64_t>(std::clamp<Int128>(value, 0, std::max<Int128>(most - sum, 0)));
+    sum += value;
+  };
+  at_most(said.device_nanoseconds, counted.device_nanoseconds, nanoseconds);
+  at_most(said.vram_byte_seconds, counted.vram_byte_seconds, byte_seconds);
+  for (std::int64_t* value : {&said.energy_millijoules, &said.copied_bytes, &said.network_bytes})
+    *value = std::max<std::int64_t>(*value, 0);
+  return said;
+}
+
 JobState job_state(LeaseState state) {
   switch (state) {
     case LeaseState::kRunning:
@@ -222,11 +245,13 @@ Decision decide(const State& state, const Envelope& envelope, const ReportMeters
   if (node == nullptr) return refuse(not_found());
   if (!is_new(*node, command.sequence)) return Events{};
   UsageMetered metered{node->id, command.sequence, {}};
+  std::map<LeaseId, LeaseUse> counted;
   for (const wire::MeterRecord& record : command.records) {
     const Lease* lease = state.lease(record.lease);
     if (lease != nullptr && lease->node == node->id && lease->epoch == record.epoch &&
         record.from <= record.to)
-      metered.records.push_back(record);
+      metered.records.push_back(bounded(
+          state, envelope.at, *lease, counted.try_emplace(lease->id, lease->use).first->second, record));
   }
   Events events;
   append_charges(state, envelope.at, metered.records, events);
