@@ -187,13 +187,19 @@ def a_device_is_taken_out_and_retired():
         fleet(site, 13)
         operator = site.operator.token
         site.until(lambda: site.node("sim-a")["state"] == "ready", lambda: json.dumps(site.node("sim-a")))
-        device = site.node("sim-a")["devices"][0]["id"]
+        job = site.submit("true", resources={"gpus": "H100"}, infra="simulated", labels={"sim.duration": "600s"})
+        site.until_state(job, "running")
+        device = site.job(job)["leases"][0]["slices"][0]["device"]
         tranche(site, operator, "repair", "open", device, status=2)
         tranche(site, operator, "repair", "open", "sim-a", "--reason", "no such device", status=2)
         assert site.ana.post("/v1/repairs", {"device": device, "reason": "mine"}).status in (403, 404)
         assert site.operator.post("/v1/repairs", {"device": device}).status in (400, 422)
         made = json.loads(tranche(site, operator, "-o", "json", "repair", "open", device, "--reason", "the fan rattles"))
-        assert made["device_state"] == "in_repair" and made["reason"] == "the fan rattles", made
+        assert made["device_state"] == "draining" and made["reason"] == "the fan rattles", made
+        site.until(lambda: devices(site)[device]["state"] == "in_repair", lambda: json.dumps(devices(site)))
+        site.until_state(job, "running")  # On the other one.
+        hit = site.job(job)["interruptions"][0]
+        assert hit["whose"] == "whoever looks after the machine" and "the fan rattles" in hit["message"], hit
         tranche(site, operator, "repair", "open", device, "--reason", "again", status=5)
         assert site.node("sim-a")["state"] == "degraded" and site.node("sim-a")["health"] == "1 healthy, 1 in_repair"
         tranche(site, operator, "repair", "retire", made["id"], "-y", status=2)

@@ -11,7 +11,9 @@ using wire::EndReason;
 std::string whose_doing(const engine::Lease& lease, const engine::Job& job) {
   const EndReason reason = lease.reason;
   if (wire::is_platform_fault(reason)) return "the platform";
-  if (reason == EndReason::kPreempted) return "work that goes first";
+  // Where nobody waits for its place, somebody empties the node or the device.
+  if (reason == EndReason::kPreempted)
+    return lease.promised_to == JobId{} ? "whoever looks after the machine" : "work that goes first";
   if (reason == EndReason::kResized) return "the number of its workers";
   const bool had_a_window = lease.booking != ClaimId{} || job.ask.window.has_value();
   if (reason == EndReason::kWindowClosed)

@@ -70,16 +70,14 @@ std::optional<Refusal> change_problem(const State& state, const Actor& actor, co
 
 // Nobody knows what became of them: they are tested again before anybody gets them. What was out of service
 // for a reason of its own stays there.
-void append_lost_devices(const State& state, const Node& node, Events& events) {
+void append_lost_devices(const State& state, const Node& node, const std::string& why, Events& events) {
   for (const DeviceId id : node.devices) {
     const Device& device = state.devices.at(id);
     if (device.state == DeviceState::kQuarantined || device.state == DeviceState::kResetting ||
         device.state == DeviceState::kMaintenance)
       continue;
     DeviceSteps(state, device)
-        .advance(policy::LifecycleEvent::kAgentSilent,
-                 {.reason = "its node was lost", .signal = "telemetry 2"},
-                 events);
+        .advance(policy::LifecycleEvent::kAgentSilent, {.reason = why, .signal = "telemetry 2"}, events);
   }
 }
 
@@ -103,13 +101,16 @@ Decision decide(const State& state, const Envelope& envelope, const Actor& actor
                           .fix = "choose another name, or tranche node remove " + command.name});
   }
   const Duration life = std::clamp<Duration>(command.expires_in, std::chrono::minutes(1), kInvitationMax);
-  return Events{NodeAdded{.id = before != nullptr ? before->id : NodeId{state.next_node},
+  Events events{NodeAdded{.id = before != nullptr ? before->id : NodeId{state.next_node},
                           .name = command.name,
                           .owner = owner,
                           .site = command.site,
                           .labels = command.labels,
                           .hash = command.invitation,
                           .expires = envelope.at + life}};
+  if (before != nullptr && before->state == NodeState::kRetired)
+    events.push_back(NodeStateChanged{before->id, before->state, NodeState::kJoining, "invited again"});
+  return events;
 }
 
 void apply(State& state, const Envelope& envelope, const NodeAdded& event) {
@@ -226,7 +227,7 @@ Decision decide(const State& state, const Envelope& envelope, const LoseNode& co
     if (!lease.live()) continue;
     append(events, lease_lost(state, envelope, lease, "node " + node->name + " was lost: " + command.reason));
   }
-  append_lost_devices(state, *node, events);
+  append_lost_devices(state, *node, "its node was lost", events);
   return events;
 }
 
@@ -278,7 +279,9 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const R
                           .message = node->name + " still runs work",
                           .fix = "tranche node drain " + node->name});
   }
-  return Events{NodeStateChanged{node->id, node->state, NodeState::kRetired, "removed"}};
+  Events events{NodeStateChanged{node->id, node->state, NodeState::kRetired, "removed"}};
+  append_lost_devices(state, *node, "its node was removed", events);
+  return events;
 }
 
 }  // namespace tranche::engine

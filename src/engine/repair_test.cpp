@@ -208,6 +208,21 @@ TEST_CASE("health: a device that was silent is tested when it is heard again") {
   CHECK(world.of(device) == DeviceState::kProbation);
 }
 
+TEST_CASE(
+    "health: a node that was removed can be invited again, and its devices are tested before anybody gets "
+    "one") {
+  Fleet world;
+  const NodeId node = world.fit("gpu-01", 1);
+  REQUIRE(world.run(RemoveNode{node}, world.root));
+  CHECK(world.of(world.device(node)) == DeviceState::kLost);
+  REQUIRE(world.found("gpu-01", 1) == node);
+  CHECK(world.of(world.device(node)) == DeviceState::kValidating);
+  world.submit(world.ana, gpus(1));
+  CHECK(world.schedule() == 0);
+  REQUIRE(world.accept(node));
+  CHECK(world.of(world.device(node)) == DeviceState::kProbation);
+}
+
 TEST_CASE("health: a node is what its devices are") {
   Fleet world;
   const NodeId node = world.found("gpu-01", 2);
