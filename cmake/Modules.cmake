@@ -47,8 +47,14 @@ function(tranche_module name)
     add_executable(${name}_test ${tests} ${CMAKE_SOURCE_DIR}/src/test_main.cpp)
     target_link_libraries(${name}_test PRIVATE tranche_${name} tranche_settings)
     # Assertions without a try block each, and nothing optimised: half the time to compile.
-    target_compile_definitions(${name}_test PRIVATE TRANCHE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-      DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
+    target_compile_definitions(${name}_test PRIVATE DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
+    # Only those who ask are told where the checkout is: ccache knows the others from any other checkout.
+    foreach(test ${tests})
+      file(STRINGS ${test} asks REGEX TRANCHE_SOURCE_DIR LIMIT_COUNT 1)
+      if(asks)
+        set_property(SOURCE ${test} APPEND PROPERTY COMPILE_DEFINITIONS TRANCHE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+      endif()
+    endforeach()
     target_compile_options(${name}_test PRIVATE $<$<CONFIG:Debug>:-O0>)
     add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   endif()

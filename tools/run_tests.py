@@ -38,7 +38,7 @@ def count(case):
 def main():
     build, arguments = Path(sys.argv[1]).resolve(), sys.argv[2:]
     report = build / "tests.xml"
-    at_once = (os.cpu_count() or 1) + 2  # Many wait more than they work.
+    at_once = (os.cpu_count() or 1) + 4  # Many wait more than they work.
     run = subprocess.run(["ctest", "--test-dir", build, "--parallel", str(at_once), "--output-on-failure", "--output-junit", report,
                           "--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000",
                           "--no-tests=error", *arguments], check=False)

@@ -118,7 +118,7 @@ struct Unit {
   std::int64_t scale;
 };
 
-constexpr std::array kDurationUnits{Unit{"w", 7 * 86'400 * kMicrosPerSecond},
+constexpr std::array kDurationUnits{Unit{"w", kMicrosPerSecond * 7 * 86'400},
                                     Unit{"d", 86'400 * kMicrosPerSecond},
                                     Unit{"h", 3600 * kMicrosPerSecond},
                                     Unit{"m", 60 * kMicrosPerSecond},
@@ -164,7 +164,7 @@ std::optional<std::int64_t> parse_offset(Scanner& scanner) {
   if (!hour || *hour > 23 || !scanner.take(':')) return std::nullopt;
   const auto minute = scanner.digits(2);
   if (!minute || *minute > 59) return std::nullopt;
-  return (west ? -1 : 1) * (*hour * 3600 + *minute * 60) * kMicrosPerSecond;
+  return kMicrosPerSecond * (west ? -1 : 1) * (*hour * 3600 + *minute * 60);
 }
 
 }  // namespace

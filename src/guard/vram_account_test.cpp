@@ -141,7 +141,7 @@ TEST_CASE("vram account: 64 processes at random never pass the limit, and the ac
 }
 
 TEST_CASE("vram account: whoever is killed at any instruction, the rest is exact after reclaim") {
-  const int kills = std::getenv("TRANCHE_LONG") != nullptr ? 10'000 : 300;
+  const int kills = std::getenv("TRANCHE_LONG") != nullptr ? 10'000 : 100;
   auto* ledger = shared<LedgerRegion>();
   auto* tallies = shared<std::uint64_t[2]>();
   const std::uint64_t limit = 1'000'000;

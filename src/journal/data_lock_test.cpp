@@ -34,7 +34,7 @@ enum Answer : char { kWon = 'w', kRefused = 'r', kOther = 'x' };
 }
 
 TEST_CASE("lock: of many servers that start at once on the same data exactly one wins") {
-  const int races = is_long_run() ? 1'000 : 20;
+  const int races = is_long_run() ? 1'000 : 8;
   constexpr int kContenders = 8;
   for (int race = 0; race < races; ++race) {
     const TemporaryFolder folder;

@@ -121,7 +121,7 @@ TEST_CASE("power loss: nothing acknowledged is lost at any moment") {
   const int runs = is_long_run() ? 10 * long_scale() : 1;
   for (int run = 0; run < runs; ++run) {
     const auto tally =
-        lose_power(Synchronous::kFull, is_long_run() ? 1'000 : 360, seed + static_cast<std::uint64_t>(run));
+        lose_power(Synchronous::kFull, is_long_run() ? 1'000 : 180, seed + static_cast<std::uint64_t>(run));
     CHECK(tally.lost == 0);
     CHECK(tally.corrupt == 0);
   }

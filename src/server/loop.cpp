@@ -122,22 +122,16 @@ void Loop::follow(std::function<void(const Durable&)> follower) {
 }
 
 void Loop::submit(Envelope envelope, engine::Command command, Done done) {
-  Fault fault = Fault::kNone;
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopping_ || failed_) {
-      fault = Fault::kStopping;
-    } else if (commands_.size() >= options_.queue_max) {
-      fault = Fault::kBusy;
-    } else {
-      commands_.push_back({std::move(envelope), std::move(command), std::move(done)});
-    }
-  }
-  if (fault == Fault::kNone) {
+  std::unique_lock lock(mutex_);
+  const bool stopped = stopping_ || failed_;
+  if (!stopped && commands_.size() < options_.queue_max) {
+    commands_.push_back({std::move(envelope), std::move(command), std::move(done)});
+    lock.unlock();
     wake_.notify_one();
-  } else {
-    done(Outcome{.fault = fault});
+    return;
   }
+  lock.unlock();
+  done(Outcome{.fault = stopped ? Fault::kStopping : Fault::kBusy});
 }
 
 void Loop::read(Read read) {
