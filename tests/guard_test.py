@@ -377,6 +377,10 @@ check("pause: every word is as it was", json.loads(out or "{}").get("wrong_words
 
 first = start("names", ["--vram", "1GiB", "--name", "same"], ["cat"])
 eventually(lambda: top("names", "same") != [])
+fed = json.loads(guard("names", "top", "--once", "-o", "json").stdout or "[]")
+fed = {row["tenant"]: row for row in fed}.get("same", {})
+check("top: the feed is JSON, in bytes and nanoseconds",
+      [fed.get(key) for key in ("vram_limit_bytes", "device", "state", "used_percent")] == [1 << 30, 0, "running", None], fed)
 second = run("names", ["--vram", "2GiB", "--name", "same"], ["true"])
 check("names: one that runs already is refused, and its limits stay",
       second.returncode != 0 and "same runs already" in second.stderr and top("names", "same")[4] == "1GiB", second)

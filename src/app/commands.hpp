@@ -19,7 +19,7 @@ void add_audit_commands(CLI::App& root, cli::Program& program);
 void add_server_commands(CLI::App& root, int& status);
 void add_size_command(CLI::App& root, cli::Program& program);
 // `status` is what the process ends with when a command ran another program.
-void add_guard_commands(CLI::App& root, int& status);
+void add_guard_commands(CLI::App& root, cli::Program& program, int& status);
 void add_device_commands(CLI::App& root, cli::Program& program);
 void add_agent_commands(CLI::App& root, int& status);
 void add_door_command(CLI::App& root, int& status);

@@ -5,20 +5,16 @@
 #include <cctype>
 #include <csignal>
 #include <cstdio>
-#include <map>
-#include <stdexcept>
 #include <unistd.h>
 
 #include "app/commands.hpp"
 #include "app/guard_change.hpp"
 #include "app/guard_run.hpp"
+#include "app/guard_top.hpp"
 #include "base/text.hpp"
 #include "cli/failure.hpp"
-#include "cli/output.hpp"
 #include "guard/broker.hpp"
-#include "guard/broker_client.hpp"
 #include "guard/broker_context_probe.hpp"
-#include "guard/host_clock.hpp"
 
 namespace tranche::app {
 namespace {
@@ -59,75 +55,6 @@ void serve_broker(const std::string& socket, const std::string& linger) {
   std::signal(SIGPIPE, SIG_IGN);
   broker.run();
   serving = nullptr;
-}
-
-struct Sample {
-  std::uint64_t at = 0;
-  std::uint64_t device_ns = 0;
-};
-
-void print_top(guard::BrokerClient& broker, std::map<std::string, Sample>& last) {
-  cli::Table table({{"TENANT"},
-                    {"DEVICE"},
-                    {"VRAM", cli::Align::kRight},
-                    {"PEAK", cli::Align::kRight},
-                    {"LIMIT", cli::Align::kRight},
-                    {"SHARE", cli::Align::kRight},
-                    {"USED", cli::Align::kRight},
-                    {"DEVICE TIME", cli::Align::kRight},
-                    {"LAUNCHES", cli::Align::kRight},
-                    {"WAITED", cli::Align::kRight},
-                    {"COPIED", cli::Align::kRight},
-                    {"PROCESSES", cli::Align::kRight},
-                    {"STATE"}});
-  const std::uint64_t now = guard::monotonic_ns();
-  for (const guard::TenantListing& tenant : broker.list()) {
-    for (std::uint32_t i = 0; i < tenant.regions->control().device_count.load(); ++i) {
-      const guard::DeviceUsage usage = guard::usage_of(*tenant.regions, i);
-      Sample& before = last[tenant.name + "/" + std::to_string(i)];
-      char share[32], used[32] = "-", seconds[32], waited[32];
-      const auto& device = tenant.regions->control().devices[i];
-      const char* state = tenant.limits.devices[i].paused != 0 ? "paused" : "running";
-      std::snprintf(share, sizeof share, "%.0f%%", device.lanes[0].share.load() * 100.0 / guard::kShareWhole);
-      if (before.at != 0)
-        std::snprintf(used,
-                      sizeof used,
-                      "%.1f%%",
-                      static_cast<double>(usage.device_ns - before.device_ns) * 100.0 /
-                          static_cast<double>(now - before.at));
-      std::snprintf(seconds, sizeof seconds, "%.2fs", static_cast<double>(usage.device_ns) / 1e9);
-      std::snprintf(waited, sizeof waited, "%.2fs", static_cast<double>(usage.throttled_ns) / 1e9);
-      before = {now, usage.device_ns};
-      const auto size = [](std::uint64_t bytes) { return text(Bytes{static_cast<std::int64_t>(bytes)}); };
-      table.add({tenant.name,
-                 std::to_string(tenant.limits.devices[i].physical),
-                 size(usage.vram_used),
-                 size(usage.vram_peak),
-                 size(usage.vram_limit),
-                 share,
-                 used,
-                 seconds,
-                 std::to_string(usage.launches),
-                 waited,
-                 size(usage.copy_bytes),
-                 std::to_string(tenant.processes),
-                 state});
-    }
-  }
-  std::fputs(table.text().c_str(), stdout);
-  std::fflush(stdout);
-}
-
-void top(const std::string& socket, bool once) {
-  guard::BrokerClient broker(socket.empty() ? default_broker_socket() : socket);
-  std::map<std::string, Sample> last;
-  const bool terminal = ::isatty(STDOUT_FILENO) != 0;
-  for (;;) {
-    if (terminal && !once) std::fputs("\033[H\033[J", stdout);
-    print_top(broker, last);
-    if (once) return;
-    ::sleep(1);
-  }
 }
 
 void add_run(CLI::App& group, int& exit_code) {
@@ -171,7 +98,7 @@ void add_run(CLI::App& group, int& exit_code) {
 
 }  // namespace
 
-void add_guard_commands(CLI::App& root, int& exit_code) {
+void add_guard_commands(CLI::App& root, cli::Program& program, int& exit_code) {
   auto* broker = root.add_subcommand("broker", "Arbitrate this machine's devices between tenants");
   broker->footer("Example:\n  tranche broker --socket /run/tranche/broker.sock");
   auto broker_texts = std::make_shared<std::pair<std::string, std::string>>();
@@ -183,13 +110,7 @@ void add_guard_commands(CLI::App& root, int& exit_code) {
   group->require_subcommand(1);
   group->footer("Example:\n  tranche guard run --vram 2GiB --compute 30% -- ./train");
   add_run(*group, exit_code);
-  auto* watch = group->add_subcommand("top", "Watch what tenants of this machine use");
-  watch->footer("Example:\n  tranche guard top --once");
-  auto watched = std::make_shared<std::pair<std::string, bool>>();
-  watch->add_option("--socket", watched->first, "The broker's socket");
-  watch->add_flag("--once", watched->second, "Print once");
-  watch->callback([watched] { top(watched->first, watched->second); });
-
+  add_guard_top(*group, program);
   auto* context = group->add_subcommand("context-size", "Bytes that a context takes on a device");
   context->group("");  // Asked by us, before a small tenant is let in.
   context->footer("Example:\n  tranche guard context-size 0");

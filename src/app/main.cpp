@@ -12,7 +12,7 @@ void add_all_commands(const cli::Command& root, cli::Program& program, int& stat
   cli::add_client_commands(root, program);
   app::add_audit_commands(root, program);
   app::add_server_commands(root, status);
-  app::add_guard_commands(root, status);
+  app::add_guard_commands(root, program, status);
   app::add_agent_commands(root, status);
   app::add_door_command(root, status);
   app::add_size_command(root, program);
