@@ -166,6 +166,10 @@ def requests_reach_a_job_without_a_network():
         _, stranger = make_user(site.operator, "blue", "eve", ["member"])
         assert service.ask("/", token=stranger)[0] == 404
         assert service.ask("/", token="nonsense")[0] == 401
+        user, colleague = make_user(site.operator, "acme", "max", ["member"])
+        assert service.ask("/", token=colleague)[0] == 200
+        assert site.operator.call("PATCH", f"/v1/users/{user}", {"disabled": True}).status == 200
+        assert service.ask("/", token=colleague)[0] == 401
         seen = service.until(lambda v: v["requests"] >= 5)
         assert seen["tokens_in"] == 7 and seen["tokens_out"] == 5, seen
 

@@ -30,6 +30,12 @@ bool concerns_services(const engine::Event& event) {
          std::holds_alternative<engine::JobRequeued>(event);
 }
 
+bool is_disabled(const engine::State& state, PartyId id) {  // Or somebody above it.
+  const engine::Party* at = state.party(id);
+  while (at != nullptr && !at->disabled) at = state.party(at->parent);
+  return at != nullptr;
+}
+
 std::string host_of(const std::string& peer) {
   return peer.empty() ? "127.0.0.1" : peer;
 }
@@ -93,10 +99,7 @@ Gateway::~Gateway() {
 void Gateway::start(std::string url) {
   options_.url = std::move(url);
   loop_.read([this](const engine::State& state) {
-    {
-      const std::lock_guard lock(mutex_);
-      for (const auto& [id, party] : state.parties) tenants_[id] = engine::tenant_of(state, id);
-    }
+    note_callers(state);
     learn(state);
   });
   thread_ = std::thread([this] { run(); });
@@ -119,13 +122,23 @@ void Gateway::stop() {
   forwarder_.close();
 }
 
+void Gateway::note_callers(const engine::State& state) {
+  const std::lock_guard lock(mutex_);
+  tenants_.clear();
+  for (const auto& [id, party] : state.parties)
+    if (!is_disabled(state, id)) tenants_.emplace(id, engine::tenant_of(state, id));
+}
+
 void Gateway::follow(const server::Durable& durable) {
   bool relevant = false;
   for (const engine::Event& event : *durable.events) {
     if (const auto* created = std::get_if<engine::PartyCreated>(&event)) {
       const std::lock_guard lock(mutex_);
-      tenants_[created->id] = engine::tenant_of(*durable.state, created->id);
+      if (!is_disabled(*durable.state, created->id))
+        tenants_[created->id] = engine::tenant_of(*durable.state, created->id);
     }
+    if (const auto* changed = std::get_if<engine::PartyChanged>(&event))
+      if (changed->disabled != changed->disabled_before) note_callers(*durable.state);
     if (const auto* removed = std::get_if<engine::ServiceRemoved>(&event)) ended_.insert(removed->key);
     relevant = relevant || concerns_services(event);
   }

@@ -89,12 +89,6 @@ struct Gateway::Flight final : Turnstile::Ticket, net::Errand, std::enable_share
   UsageReader usage;
 };
 
-PartyId Gateway::tenant_of(PartyId party) const {
-  const std::lock_guard lock(mutex_);
-  const auto tenant = tenants_.find(party);
-  return tenant == tenants_.end() ? PartyId{} : tenant->second;
-}
-
 // One for each thread: what they share out is the thread's time.
 Desk& Gateway::desk_of(const net::Reply& reply) {
   struct Last {
@@ -118,10 +112,14 @@ Desk& Gateway::desk_of(const net::Reply& reply) {
   return desk;
 }
 
-// A token that ran out is none.
-std::optional<server::Bearer> Gateway::bearer(std::string_view token) const {
-  const auto known = loop_.tokens().find(token);
-  return known && known->has_expired(wall_clock()) ? std::nullopt : known;
+// A token that ran out is none, nor is one of somebody who is disabled.
+std::optional<Gateway::Known> Gateway::known_by(std::string_view token) const {
+  const auto bearer = loop_.tokens().find(token);
+  if (!bearer || bearer->has_expired(wall_clock())) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  const auto tenant = tenants_.find(bearer->party);
+  if (tenant == tenants_.end()) return std::nullopt;
+  return Known{bearer->party, tenant->second};
 }
 
 // Whoever may not call it may not know of it either.
@@ -129,14 +127,14 @@ Gateway::Caller Gateway::caller_of(const Listed* listed, const Place& place, net
   if (listed != nullptr && listed->callers == Callers::kOwner) return owner_of(*listed, place, request);
   const bool is_open = listed != nullptr && listed->callers == Callers::kEverybody;
   const std::string_view token = bearer_of(request);
-  const auto known = is_open && token.empty() ? std::nullopt : bearer(token);
+  const auto known = is_open && token.empty() ? std::nullopt : known_by(token);
   if (!known) return is_open ? Caller{} : Caller{.answer = problem(401, kTokenNeeded)};
-  const PartyId tenant = tenant_of(known->party);
   const bool may_call =
-      is_open || (listed != nullptr &&
-                  std::find(listed->tenants.begin(), listed->tenants.end(), tenant) != listed->tenants.end());
+      is_open ||
+      (listed != nullptr &&
+       std::find(listed->tenants.begin(), listed->tenants.end(), known->tenant) != listed->tenants.end());
   if (!may_call) return {.answer = problem(404, kNoSuchService)};
-  return {.tenant = tenant};
+  return {.tenant = known->tenant};
 }
 
 // A browser signs in with its owner's token. Where the service has an origin of its own, only there: a cookie
@@ -146,14 +144,14 @@ Gateway::Caller Gateway::owner_of(const Listed& listed, const Place& place, net:
   const auto in_address = token_in_address(request);
   std::string_view token = in_address ? std::string_view(*in_address) : bearer_of(request);
   if (token.empty() && !is_elsewhere) token = token_in_cookie(request);
-  const auto known = bearer(token);
+  const auto known = known_by(token);
   if (!known) return {.answer = problem(401, kSignInFirst)};
   if (known->party != listed.owner) return {.answer = problem(404, kNoSuchService)};
   if (in_address && is_elsewhere) return {.answer = moved_to(listed.origin + path_and_query(request))};
   if (in_address)
     return {.answer = signed_in(request, place.is_own_origin ? "/" : listed.prefix, *in_address)};
   hide_sign_in(request);
-  return {.tenant = tenant_of(known->party)};
+  return {.tenant = known->tenant};
 }
 
 void Gateway::handle(net::Request&& request, net::Reply reply) {

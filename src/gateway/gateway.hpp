@@ -57,13 +57,16 @@ class Gateway {
     std::optional<net::Response> answer{};  // Instead of passing it on.
   };
   [[nodiscard]] Caller caller_of(const Listed* listed, const Place& place, net::Request& request) const;
-  [[nodiscard]] std::optional<server::Bearer> bearer(std::string_view token) const;
+  struct Known {
+    PartyId party{};
+    PartyId tenant{};
+  };
+  [[nodiscard]] std::optional<Known> known_by(std::string_view token) const;
   [[nodiscard]] Caller owner_of(const Listed& listed, const Place& place, net::Request& request) const;
   void take_off(std::shared_ptr<Flight> flight);
   void fly(const std::shared_ptr<Flight>& flight, Pick pick);
   void land(const std::shared_ptr<Flight>& flight, net::ForwardEnd end, int status, net::Reply* reply);
   static void refuse(const Flight& flight, int status, std::string_view why, net::Reply& reply);
-  [[nodiscard]] PartyId tenant_of(PartyId party) const;
 
   // controller.cpp: replicas. A Control belongs to the controller's thread.
   struct Probe {
@@ -92,6 +95,7 @@ class Gateway {
   void steer(const std::shared_ptr<LiveService>& service, Control& control);
   void notice_ends(Control& control, const LiveService::Picture& picture);
   static bool notice_lateness(Control& control, const LiveService::Picture& picture);
+  void note_callers(const engine::State& state);
   void steer_version(const std::shared_ptr<LiveService>& service,
                      Control& control,
                      const LiveService::Picture& picture,
@@ -128,7 +132,7 @@ class Gateway {
   };
   std::map<LimitKey, std::shared_ptr<Allowance>> allowances_;  // The loop's thread only.
   std::atomic<std::int64_t> learn_at_{INT64_MAX};  // When a period ends and quotas begin anew; microseconds.
-  std::map<PartyId, PartyId> tenants_;             // Of everybody who may call.
+  std::map<PartyId, PartyId> tenants_;             // Of everybody who is not disabled.
   std::map<const net::Loop*, std::unique_ptr<Desk>> desks_;
   std::set<engine::ServiceKey> ended_;  // What has its name now is another; the loop's thread only.
   std::map<std::shared_ptr<LiveService>, Control> controls_;  // The controller's thread only.
