@@ -29,6 +29,13 @@ struct ListOptions {
   std::size_t limit = 50;
 };
 
+// What nobody asked for was done by a node, by the calendar, or by the platform itself.
+std::string who(const AuditEntry& entry) {
+  if (!entry.actor_path.empty()) return entry.actor_path;
+  if (entry.actor.value != 0) return text(entry.actor);
+  return entry.origin.empty() || entry.origin == "local" ? "(platform)" : "(" + entry.origin + ")";
+}
+
 Table table_of(const std::vector<AuditEntry>& entries) {
   Table table({{"SEQUENCE", Align::kRight},
                {"AT"},
@@ -41,7 +48,7 @@ Table table_of(const std::vector<AuditEntry>& entries) {
   for (const AuditEntry& entry : entries) {
     table.add({std::to_string(entry.sequence),
                cli::local_time_text(entry.at),
-               entry.actor_path.empty() ? text(entry.actor) : entry.actor_path,
+               who(entry),
                entry.action,
                entry.outcome,
                entry.about.value == 0 ? std::string() : text(entry.about),
