@@ -276,12 +276,16 @@ void Agent::settle(Job& job) {
 }
 
 // Whoever waits for the job need not wait for a wipe, which takes as long as the device takes. Not of one
-// that ran out: the server may have given its slices to somebody else. And not before a partition is down.
+// that ran out: the server may have given its slices to somebody else. Nor of one that was moved: it goes on
+// as soon as its end is told, and would find less room than it left. And not before a partition is down.
 void Agent::tell_before_wipe(Job& job) {
   const wire::LeaseGrant& grant = job.folder.grant;
-  const bool ran_out = job.folder.page().reason == static_cast<std::uint32_t>(EndReason::kLeaseExpired);
-  const bool in_time = !ran_out && table_.door(grant.lease, grant.epoch) == Door::kOpen;
-  if (!in_time || !is_plain_share(job)) return;
+  const auto reason = static_cast<EndReason>(job.folder.page().reason.load());
+  const bool is_moved = reason == EndReason::kPreempted || reason == EndReason::kWindowClosed ||
+                        reason == EndReason::kResized;
+  const bool in_time =
+      reason != EndReason::kLeaseExpired && table_.door(grant.lease, grant.epoch) == Door::kOpen;
+  if (is_moved || !in_time || !is_plain_share(job)) return;
   wire::Receipts known;
   known.behaviours = std::exchange(job.receipts.behaviours, {});
   known.limits = std::exchange(job.receipts.limits, {});
