@@ -281,8 +281,8 @@ void Agent::settle(Job& job) {
 void Agent::tell_before_wipe(Job& job) {
   const wire::LeaseGrant& grant = job.folder.grant;
   const auto reason = static_cast<EndReason>(job.folder.page().reason.load());
-  const bool is_moved = reason == EndReason::kPreempted || reason == EndReason::kWindowClosed ||
-                        reason == EndReason::kResized;
+  const bool is_moved =
+      reason == EndReason::kPreempted || reason == EndReason::kWindowClosed || reason == EndReason::kResized;
   const bool in_time =
       reason != EndReason::kLeaseExpired && table_.door(grant.lease, grant.epoch) == Door::kOpen;
   if (is_moved || !in_time || !is_plain_share(job)) return;
