@@ -272,8 +272,12 @@ void Agent::settle(Job& job) {
   if (job.registering == 0 && !job.told_end) tell_before_wipe(job);
 }
 
-// Whoever waits for the job need not wait for a wipe, which takes as long as the device takes.
+// Whoever waits for the job need not wait for a wipe, which takes as long as the device takes. One that was
+// moved goes on as soon as its end is told: it would find less room than it left, and waits.
 void Agent::tell_before_wipe(Job& job) {
+  const auto reason = static_cast<EndReason>(job.folder.page().reason.load());
+  if (reason == EndReason::kPreempted || reason == EndReason::kWindowClosed || reason == EndReason::kResized)
+    return;
   wire::Receipts known;
   known.behaviours = std::exchange(job.receipts.behaviours, {});
   known.limits = std::exchange(job.receipts.limits, {});
