@@ -139,6 +139,8 @@ def an_elastic_training_gives_and_takes_workers():
 
         alone = bo.post("/v1/jobs", {**job, "run": 'PAUSE=0 exec python3 -c "$CODE"', "workers": 1}).json["id"]
         assert seen(alone, over)["job"]["state"] == "succeeded"
+        # Over before its slice is wiped: all of the device is free after that.
+        site.until(lambda: bo.get(f"/v1/jobs/{alone}/receipts").json["verified"])
         asked = subprocess.run([TRANCHE, "run", "-f", "-", "--workers", "1..4", "-o", "name"], input=json.dumps(job), text=True,
                                capture_output=True, timeout=PATIENCE, check=False,
                                env={**os.environ, "TRANCHE_URL": f"http://127.0.0.1:{site.platform.port}", "TRANCHE_TOKEN": token})
