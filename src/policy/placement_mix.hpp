@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What kinds of jobs come, and how often? Learned from arrivals alone; old arrivals fade, so a mix that
-// drifts is followed. Says when it has changed enough to be worth acting on.
+// drifts is followed, and are forgotten when it turns. Says when it has changed enough to be worth acting on.
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +19,28 @@ struct MixOptions {
   double check = 1000;         // Arrivals between two looks once the memory is half full.
   double change = 0.10;        // Share of the mix that must have moved to believe anew.
   double churn_memory = 1000;  // Arrivals after which an old departure counts half.
+  double recent = 500;         // Arrivals after which an old arrival counts half in the short memory.
+  double look = 250;           // Arrivals between two comparisons of the short memory with the long one.
+  double surprise = 6;  // How many standard deviations beyond chance they differ by when it is a new mix.
+};
+
+// Counts by kind of which the old fade.
+class FadingCounts {
+ public:
+  // `half` is how many arrivals make an old one count half.
+  void add(KindIndex kind, double half);
+  [[nodiscard]] double share(std::size_t kind) const {
+    return kind < weights_.size() ? weights_[kind] / total_ : 0;
+  }
+  [[nodiscard]] std::size_t kinds() const { return weights_.size(); }
+  // How many arrivals that all count the same would say as much.
+  [[nodiscard]] double evidence() const { return total_ * total_ / squares_; }
+
+ private:
+  std::vector<double> weights_;  // In units of the newest arrival times scale_.
+  double scale_ = 1;
+  double total_ = 0;
+  double squares_ = 0;
 };
 
 class MixLearner {
@@ -36,11 +58,13 @@ class MixLearner {
  private:
   [[nodiscard]] double moved() const;
   bool horizon_moved();
+  [[nodiscard]] bool has_turned() const;
+  void forget();
 
   MixOptions options_;
-  std::vector<double> weights_;  // By kind, in units of the newest arrival times scale_.
-  double scale_ = 1;
-  double total_ = 0;
+  FadingCounts all_;
+  FadingCounts recent_;
+  double since_look_ = 0;
   double since_ = 0;  // Arrivals since the last belief or look.
   double next_ = 0;
   double departures_ = 0;  // Per arrival, decayed, times churn_memory / ln 2.

@@ -106,12 +106,22 @@ void StateTable::leave(NodeIndex node) {
   free_.push_back(index);
 }
 
+void StateTable::set_shelves(int shelves) {
+  if (shelves == shelves_) return;
+  shelves_ = shelves;
+  for (NodeIndex node = 0; node < node_state_.size(); ++node) update(node);
+}
+
 bool StateTable::update(NodeIndex node) {
   if (node >= node_state_.size()) node_state_.resize(fleet_.node_count(), kNoState);
   leave(node);
   const NodeState& now = fleet_.node(node);
   if (!now.open) return false;
-  const std::uint64_t signature = signature_of(now);
+  // By a hash: the order in which nodes joined may mean something.
+  const auto shelf =
+      shelves_ == 1 ? 0 : static_cast<int>(mixed(1, node) % static_cast<std::uint64_t>(shelves_));
+  const std::uint64_t content = signature_of(now);
+  const std::uint64_t signature = shelf == 0 ? content : mixed(content, static_cast<std::uint64_t>(shelf));
   const auto [at, fresh] = by_signature_.try_emplace(signature, kNoState);
   if (fresh) {
     if (free_.empty()) {
@@ -124,6 +134,7 @@ bool StateTable::update(NodeIndex node) {
     GroupState& state = states_[at->second];
     state.signature = signature;
     state.type = now.type;
+    state.shelf = shelf;
     ++state.generation;
     state.count = 0;
     state.lean = lean_node(fleet_.types()[now.type], now);

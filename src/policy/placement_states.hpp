@@ -21,10 +21,11 @@ struct StateRef {
 };
 
 struct GroupState {
-  std::uint64_t signature = 0;  // Of the content alone: independent of history and of node numbers.
+  std::uint64_t signature = 0;  // Of the content, and of the shelf: independent of history.
   TypeIndex type = 0;
   std::uint32_t generation = 0;  // Even: not in use.
   std::uint32_t count = 0;       // Nodes in this state.
+  int shelf = 0;
   LeanNode lean;
   std::vector<NodeIndex> members;  // Min-heap; nodes that left are skipped when they come up.
 };
@@ -33,6 +34,9 @@ class StateTable {
  public:
   explicit StateTable(const Fleet& fleet) : fleet_(fleet) {}
 
+  // Every node stands on one of so many shelves, for ever; nodes of different shelves do not look alike.
+  // Reads all nodes again if that is new.
+  void set_shelves(int shelves);
   // Reads the node again; moves it to the state it is in now. True when that state is new.
   bool update(NodeIndex node);
 
@@ -63,6 +67,7 @@ class StateTable {
   void leave(NodeIndex node);
 
   const Fleet& fleet_;
+  int shelves_ = 1;
   std::vector<GroupState> states_;
   std::vector<StateIndex> free_;
   std::vector<StateIndex> node_state_;

@@ -42,6 +42,7 @@ struct Value {
   std::uint32_t generation = 0;
   float base = 0;
   float guard = 0;
+  float out_of_reach = 0;
 };
 
 class ValuePolicy final : public PlacementPolicy {
@@ -176,13 +177,20 @@ class ValuePolicy final : public PlacementPolicy {
   }
 
   double fit_terms(const LeanNode& after) const {
-    return options_.fit_weight * (after.cpu / cpu_scale_ + after.idle() / gpu_scale_);
+    return outlook_.fit * (after.cpu / cpu_scale_ + after.idle() / gpu_scale_);
+  }
+
+  // What is lost by being in such a state, in devices.
+  [[nodiscard]] double loss(double stranded, double guard, double out_of_reach) const {
+    return (stranded + guard_weight_ * guard + outlook_.reach * out_of_reach) / 1000;
   }
 
   double after_value(TypeBook& book, const LeanNode& after) {
-    double value = -fit_terms(after);
-    if (learned_) value -= (book.waste.of(after) + guard_weight_ * book.guard.of(after)) / 1000;
-    return value;
+    if (!learned_) return -fit_terms(after);
+    const Idle idle = book.waste.of(after);
+    return -fit_terms(after) - loss(static_cast<double>(idle.stranded),
+                                    book.guard.of(after),
+                                    static_cast<double>(idle.out_of_reach));
   }
 
   double score_of(StateIndex index, const LeanForm& form, int& position) {
@@ -191,7 +199,10 @@ class ValuePolicy final : public PlacementPolicy {
     double before = 0;
     if (learned_) {
       const Value& value = value_of(index);
-      before = (static_cast<double>(value.base) + guard_weight_ * static_cast<double>(value.guard)) / 1000;
+      before = loss(static_cast<double>(value.base),
+                    static_cast<double>(value.guard),
+                    static_cast<double>(value.out_of_reach)) -
+               shelf_weight_ * state.shelf;
     }
     if (!form.shares() || form.devices > 1) {
       LeanNode after = state.lean;
@@ -230,10 +241,13 @@ class ValuePolicy final : public PlacementPolicy {
       if (!state.lean.fits(item.form)) continue;
       LeanNode after = state.lean;
       after.take(item.form);
-      sum += item.weight * book.waste.of(after);
+      sum += item.weight * static_cast<double>(book.waste.of(after).stranded);
       weights += item.weight;
     }
-    value.base = static_cast<float>(weights > 0 ? sum / weights : book.waste.of(state.lean));
+    const bool bare = weights <= 0 || outlook_.reach > 0;
+    const Idle idle = bare ? book.waste.of(state.lean) : Idle{};
+    value.base = weights > 0 ? static_cast<float>(sum / weights) : idle.stranded;
+    value.out_of_reach = idle.out_of_reach;
     value.guard = static_cast<float>(book.guard.of(state.lean));
     value.generation = state.generation;
     return value;
@@ -281,6 +295,8 @@ class ValuePolicy final : public PlacementPolicy {
     }
     const double multi_share = all > 0 ? multi_ / all : 0;
     guard_weight_ = outlook_.guard + outlook_.guard_growth * multi_share * multi_share * multi_share;
+    shelf_weight_ = outlook_.shelf * multi_share;
+    table_.set_shelves(outlook_.shelf > 0 ? options_.shelves : 1);
     for (Value& value : values_) value.generation = 0;
     for (TypeIndex type = 0; type < books_.size(); ++type) learn_type(type);
     solve();
@@ -369,6 +385,7 @@ class ValuePolicy final : public PlacementPolicy {
   std::vector<Value> values_;
   PriceBook prices_;
   double guard_weight_ = 0;
+  double shelf_weight_ = 0;
   double multi_ = 0;  // Compute that jobs of several devices ask for, per arrival.
   double cpu_scale_ = 1;
   double gpu_scale_ = 1;

@@ -21,14 +21,20 @@ struct Outlook {
   // devices ask for: the more of it, the more an unbroken node is worth.
   double guard = 0.04;
   double guard_growth = 0;
+  double reach =
+      0;  // Weight of what is out of reach of the next job: FGD's fragmentation, of the learned mix.
+  double fit = 0.05;
+  // What a place on the next shelf costs, times that share: without it all nodes stay broken a little, with
+  // it those on the last shelves run empty and are there for jobs of several devices.
+  double shelf = 0;
 };
 
 struct ValueOptions {
   MixOptions mix;
   Outlook far{{16, 30}, 0.7, 8, 8, 0.04, 0};
   Outlook middle{{24, 12}, 0.8, 6, 6, 0.04, 8};
-  Outlook near{{32, 4}, 0.9, 4, 4, 0.04, 16};
-  double fit_weight = 0.05;
+  Outlook near{{32, 10, true}, 0.9, 8, 8, 0.08, 32, 4, 0.1, 0.1};
+  int shelves = 8;
   double solve_every = 0.03;  // Of the fleet's compute, requested since the last solve.
   int first_rounds = 400;
   int rounds = 50;

@@ -8,6 +8,8 @@
 #include "base/random.hpp"
 #include "policy/placement_consolidate.hpp"
 #include "policy/placement_placer.hpp"
+#include "policy/placement_states.hpp"
+#include "policy/placement_waste.hpp"
 
 namespace tranche::policy {
 namespace {
@@ -102,6 +104,36 @@ TEST_CASE("default policy: closed nodes and blocked devices are left alone") {
   CHECK(placed == 2 + 7);
   placer.set_open(1, true);
   CHECK(placer.place(whole).has_value());
+}
+
+TEST_CASE("waste: out of reach is what the next job could not use, on average") {
+  LeanNode node{.cpu = 8000, .memory = 100, .free = 1};
+  node.insert(300);
+  const LeanForm whole{.cpu = 4000, .devices = 1, .milli = kDeviceMilli};
+  const LeanForm half{.cpu = 4000, .devices = 1, .milli = 500};
+  const LeanForm pair{.cpu = 4000, .devices = 2, .milli = kDeviceMilli};
+  // A tenth of the arrivals asks for no device.
+  TerminalWaste waste(
+      {{whole, 0.4}, {half, 0.3}, {pair, 0.2}}, {.streams = 4, .length = 4, .reach = true}, 1);
+  CHECK(waste.of(node).out_of_reach == doctest::Approx(1300 - 0.7 * 1000));
+  node.cpu = 3000;
+  CHECK(waste.of(node).out_of_reach == doctest::Approx(1300));
+}
+
+TEST_CASE("states: nodes on different shelves are told apart, and put together again") {
+  Fleet fleet;
+  for (int i = 0; i < 40; ++i) fleet.add_node({.cpu_milli = 1000, .memory_mib = 1, .devices = 2});
+  StateTable table(fleet);
+  for (NodeIndex node = 0; node < 40; ++node) table.update(node);
+  CHECK(table.live_states(0) == 1);
+  table.set_shelves(4);
+  CHECK(table.live_states(0) == 4);
+  std::uint32_t nodes = 0;
+  for (const StateRef ref : table.log(0))
+    if (table.live(ref)) nodes += table.state(ref.state).count;
+  CHECK(nodes == 40);
+  table.set_shelves(1);
+  CHECK(table.live_states(0) == 1);
 }
 
 TEST_CASE("default policy: nodes and kinds may come later") {

@@ -43,6 +43,7 @@ TerminalWaste::TerminalWaste(std::vector<WeightedForm> mix, const WasteOptions& 
       std::swap(steps_[first + left - 1], steps_[first + random.below(left)]);
   }
   memo_.resize(kMemoStart);
+  if (options.reach) mix_ = std::move(mix);
 }
 
 double TerminalWaste::simulate(const LeanNode& start) const {
@@ -73,17 +74,32 @@ double TerminalWaste::simulate(const LeanNode& start) const {
   return static_cast<double>(wasted) / streams_;
 }
 
-double TerminalWaste::of(const LeanNode& node) {
+double TerminalWaste::out_of_reach(const LeanNode& node) const {
   const int idle = node.idle();
-  if (idle == 0 || streams_ == 0 || node.cpu < least_cpu_) return idle;
+  double reached = 0;
+  for (const WeightedForm& item : mix_) {
+    if (!node.fits(item.form)) continue;
+    int too_small = 0;
+    for (int i = node.tightest(item.form.milli) - 1; i >= 0; --i)
+      too_small += node.left[static_cast<std::size_t>(i)];
+    reached += item.weight * (idle - too_small);
+  }
+  return idle - reached;
+}
+
+Idle TerminalWaste::of(const LeanNode& node) {
+  if (streams_ == 0 || node.cpu < least_cpu_ || node.idle() == 0) {
+    const auto idle = static_cast<float>(node.idle());
+    return {idle, idle};
+  }
   const std::uint64_t key = node.hash() | 1U;
   std::size_t at = (key >> 20U) & (memo_.size() - 1);
   while (memo_[at].key != 0) {
-    if (memo_[at].key == key) return static_cast<double>(memo_[at].value);
+    if (memo_[at].key == key) return memo_[at].idle;
     at = (at + 1) & (memo_.size() - 1);
   }
   ++evaluations_;
-  const auto value = static_cast<float>(simulate(node));
+  const Idle value{static_cast<float>(simulate(node)), static_cast<float>(out_of_reach(node))};
   memo_[at] = {key, value};
   if (++used_ * 2 > memo_.size()) {
     std::vector<Slot> old = std::exchange(memo_, std::vector<Slot>(std::min(memo_.size() * 2, kMemoMax)));
@@ -98,7 +114,7 @@ double TerminalWaste::of(const LeanNode& node) {
       }
     }
   }
-  return static_cast<double>(value);
+  return value;
 }
 
 }  // namespace tranche::policy

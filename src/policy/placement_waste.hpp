@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How much of a node's idle compute will be stranded for good? The terminal waste of a state: offer it
-// streams of jobs drawn from the mix until the stream ends, and average what is left idle.
+// How much of a node's idle compute will be stranded? The terminal waste of a state: offer it streams of jobs
+// drawn from the mix until the stream ends, and average what is left idle. And how much is out of reach now:
+// the idle compute that the next job could not use, on average over the mix.
 #include <cstdint>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace tranche::policy {
 struct WasteOptions {
   int streams = 16;
   int length = 30;
+  bool reach = false;  // Whether what is out of reach is asked for, too.
 };
 
 struct WeightedForm {
@@ -19,22 +21,31 @@ struct WeightedForm {
   double weight = 0;
 };
 
+// Both in thousandths of a device.
+struct Idle {
+  float stranded = 0;
+  float out_of_reach = 0;
+};
+
 class TerminalWaste {
  public:
   TerminalWaste() = default;
-  // Forms that may come to this type of node, with their frequencies; any order, deterministic.
+  // Forms that may come to this type of node, with their frequencies among all arrivals; any order,
+  // deterministic.
   TerminalWaste(std::vector<WeightedForm> mix, const WasteOptions& options, std::uint64_t seed);
 
-  [[nodiscard]] double of(const LeanNode& node);
+  [[nodiscard]] Idle of(const LeanNode& node);
   [[nodiscard]] std::uint64_t evaluations() const { return evaluations_; }
 
  private:
   [[nodiscard]] double simulate(const LeanNode& node) const;
+  [[nodiscard]] double out_of_reach(const LeanNode& node) const;
 
   struct Slot {
     std::uint64_t key = 0;
-    float value = -1;
+    Idle idle;
   };
+  std::vector<WeightedForm> mix_;
   std::vector<LeanForm> steps_;  // Stream after stream.
   int streams_ = 0;
   int length_ = 0;
