@@ -98,7 +98,6 @@ get_devices(cl_platform_id platform, cl_device_type type, cl_uint room, cl_devic
 
 cl_int CL_API_CALL
 get_device_info(cl_device_id device, cl_device_info name, size_t room, void* out, size_t* size) {
-  if (name == CL_DEVICE_EXTENSIONS) return visible_extensions(device, room, out, size);
   const cl_int status = real.clGetDeviceInfo(device, name, room, out, size);
   if (status != CL_SUCCESS) return status;
   const std::uint32_t place = device_of(device);
