@@ -77,7 +77,7 @@ bool find_context(cl_context context, ContextRecord& out);
 QueueRecord find_queue(cl_command_queue queue);
 // A queue of the front's own; give it back with drop_own_queue.
 cl_command_queue take_own_queue(cl_context context);
-void drop_own_queue(cl_context context, cl_command_queue queue);
+void drop_own_queue(cl_command_queue queue);
 void let_go_of_queue(cl_command_queue queue);  // Of a reference that the front took.
 void for_each_queue(cl_context context, void (*visit)(cl_command_queue, void*), void* data);
 

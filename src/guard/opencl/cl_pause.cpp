@@ -108,7 +108,7 @@ bool transfer(MemObject* object, Direction direction) {
                        queue, object->actual, CL_TRUE, 0, object->size, object->saved, 0, nullptr, nullptr);
   }
   real.clFinish(queue);
-  drop_own_queue(object->context, queue);
+  drop_own_queue(queue);
   return status == CL_SUCCESS;
 }
 
@@ -131,7 +131,7 @@ void zero_now(MemObject* object) {
   real.clEnqueueFillBuffer(
       queue, object->actual, &zero, object->size % 4 == 0 ? 4 : 1, 0, object->size, 0, nullptr, nullptr);
   real.clFinish(queue);
-  drop_own_queue(object->context, queue);
+  drop_own_queue(queue);
 }
 
 std::uint64_t move_out(MemObject* object) {

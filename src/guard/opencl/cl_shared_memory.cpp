@@ -60,7 +60,7 @@ void zero(cl_context context, void* pointer) {
           queue, pointer, &pattern, record.bytes % 4 == 0 ? 4 : 1, record.bytes, 0, nullptr, nullptr) ==
       CL_SUCCESS)
     real.clFinish(queue);
-  drop_own_queue(context, queue);
+  drop_own_queue(queue);
 }
 
 void CL_API_CALL svm_free(cl_context context, void* pointer) {

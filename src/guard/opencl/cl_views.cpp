@@ -347,33 +347,37 @@ QueueRecord find_queue(cl_command_queue queue) {
   return record;
 }
 
+// With a reference for whoever takes it: the program may let go of the context while the queue has work.
 cl_command_queue take_own_queue(cl_context context) {
   ContextRecord record;
   if (!contexts().find(context, record) || record.handle_count == 0) return nullptr;
-  if (record.own_queue != nullptr) return record.own_queue;
+  cl_command_queue taken = nullptr;
+  const auto take_kept = [&](ContextRecord& now) {
+    taken = now.own_queue;
+    if (taken != nullptr) real.clRetainCommandQueue(taken);
+  };
+  contexts().change(context, take_kept);
+  if (taken != nullptr) return taken;
   cl_int status = CL_SUCCESS;
   const cl_command_queue made =
       real.clCreateCommandQueue(context, record.handles[0], CL_QUEUE_PROFILING_ENABLE, &status);
   if (made == nullptr) return nullptr;
-  cl_command_queue kept = made;
   contexts().change(context, [&](ContextRecord& now) {
     if (now.program_references == 0) return;  // The program let go of it: do not keep it alive.
     if (now.own_queue == nullptr) now.own_queue = made;
-    kept = now.own_queue;
+    take_kept(now);
   });
-  if (kept != made) real.clReleaseCommandQueue(made);
-  return kept;
+  if (taken == nullptr) return made;
+  if (taken != made) real.clReleaseCommandQueue(made);
+  return taken;
 }
 
 void let_go_of_queue(cl_command_queue queue) {
   release_queue(queue);
 }
 
-void drop_own_queue(cl_context context, cl_command_queue queue) {
-  ContextRecord record;
-  if (queue == nullptr) return;
-  if (contexts().find(context, record) && record.own_queue == queue) return;  // Kept for the next time.
-  real.clReleaseCommandQueue(queue);
+void drop_own_queue(cl_command_queue queue) {
+  if (queue != nullptr) real.clReleaseCommandQueue(queue);
 }
 
 void for_each_queue(cl_context context, void (*visit)(cl_command_queue, void*), void* data) {

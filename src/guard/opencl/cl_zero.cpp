@@ -37,7 +37,6 @@ void mark_queue(cl_command_queue queue, void* data) {
 
 struct Farewell {
   cl_mem actual = nullptr;
-  cl_context context = nullptr;
   cl_command_queue queue = nullptr;
   Markers markers{};
 };
@@ -46,7 +45,7 @@ void finish(Farewell* farewell) {
   const Markers& markers = farewell->markers;
   for (unsigned i = 0; i < markers.count; ++i) let_go_of_queue(markers.queues[i]);
   real.clReleaseMemObject(farewell->actual);
-  drop_own_queue(farewell->context, farewell->queue);
+  drop_own_queue(farewell->queue);
   std::free(farewell);
 }
 
@@ -78,7 +77,7 @@ cl_int fill(MemObject* object, cl_command_queue queue, const Markers& before, cl
 void zero_and_release(MemObject* object) {
   auto* farewell = static_cast<Farewell*>(std::malloc(sizeof(Farewell)));
   if (farewell == nullptr) std::abort();  // Dirty memory must not get out.
-  new (farewell) Farewell{object->actual, object->context, take_own_queue(object->context), {}};
+  new (farewell) Farewell{object->actual, take_own_queue(object->context), {}};
   Markers& markers = farewell->markers;
   for_each_queue(object->context, mark_queue, &markers);
   cl_event event = nullptr;
