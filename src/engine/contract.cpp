@@ -52,9 +52,11 @@ bool is_deliverable(const State& state, const Contract& contract, const Returnin
   if (!agreed || (under != nullptr && under->end < contract.end)) return false;
   const Device* device = state.device(device_under(state, *piece));
   if (device == nullptr) return true;
-  if (device->node == returning.node) return is_in_service(device->state);
+  // Others plan with a device that is maintained now; whoever bought this hour does not have it.
+  const bool has_it = is_in_service(device->state) && device->state != DeviceState::kMaintenance;
+  if (device->node == returning.node) return has_it;
   const NodeState node = state.nodes.at(device->node).state;
-  return is_in_service(device->state) && node != NodeState::kLost && node != NodeState::kRetired;
+  return has_it && node != NodeState::kLost && node != NodeState::kRetired;
 }
 
 // Contracts in a state whose capacity is on the node, oldest first.

@@ -151,7 +151,9 @@ wire::JobPrice job_price(const State& state,
     out.most_because = time_limit_text(ask, work);
   }
   add_units(units, work, out);
-  if (ask.spend > Money{} && (!out.most || ask.spend < *out.most)) {
+  const bool has_open_end = std::any_of(
+      out.units.begin(), out.units.end(), [](const wire::UnitPrice& one) { return !one.in_most; });
+  if (ask.spend > Money{} && (!out.most || has_open_end || ask.spend < *out.most)) {
     out.most = ask.spend;
     out.most_because = "spend limit of the job";
     for (wire::UnitPrice& one : out.units) one.in_most = true;
