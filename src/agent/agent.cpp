@@ -119,6 +119,7 @@ void Agent::adopt_all() {
       continue;
     }
     job.told_end = same_boot && page.end_told != 0;  // A machine that broke down may have lost the word.
+    if (!same_boot) table_.end(lease);  // The server gives its slices away when it hears of the new boot.
     adopt(job);
   }
   write_whole(marker, boot_id_, 0600);

@@ -217,6 +217,7 @@ class Agent {
   [[nodiscard]] bool is_owed_by_others(const std::string& uuid, PartyId tenant) const;
   [[nodiscard]] bool waits_for_wipe(Job& job, const SandboxPlan& plan);
   void start_on_clean(LeaseId lease, const std::string& uuid, const SandboxPlan& plan);
+  void reset_after_wipes(const wire::DeviceOrder& order);
   void wipe_device(const wire::DeviceOrder& order, const wire::DeviceFacts& device, std::uint32_t physical);
   void wiped(const wire::DeviceOrder& order,
              std::uint32_t physical,

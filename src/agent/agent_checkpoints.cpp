@@ -36,9 +36,9 @@ void Agent::registered(LeaseId lease, const wire::CheckpointNote& note, bool is_
   }
   if (--job->registering > 0 || !job->settling) return;
   if (std::exchange(job->owes_later, false)) return owe_wipe(*job);
-  if (job->told_end) return;
+  if (job->owes) return;
   if (job->wiping == 0) return conclude(*job);
-  tell_before_wipe(*job);
+  if (!job->told_end) tell_before_wipe(*job);
 }
 
 // Before anything else of it is prepared: where it goes on from, wherever that is.

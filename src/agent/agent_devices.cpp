@@ -6,6 +6,27 @@
 
 namespace tranche::agent {
 
+// Behind what is being wiped there: a device in use cannot be reset, and a wipe that was broken proves
+// nothing.
+void Agent::reset_after_wipes(const wire::DeviceOrder& order) {
+  if (!wipes_.insert(order.order).second) return;  // Told again after a break of the link.
+  chores_->add("wipe " + order.uuid, [this, order] {
+    return Chores::After([this, order] {
+      wipes_.erase(order.order);
+      wire::DeviceOutcome outcome{.order = order.order, .device = order.device, .task = order.task};
+      for (const Device& device : devices_) {
+        if (device.facts.uuid != order.uuid) continue;
+        const auto reset = device.port->reset(order.uuid);
+        outcome.done = reset.has_value();
+        if (!reset) outcome.message = reset.error();
+      }
+      wire::Receipts receipts;
+      receipts.outcomes.push_back(std::move(outcome));
+      send_surely(receipts);
+    });
+  });
+}
+
 void Agent::take_order(const wire::DeviceOrder& order) {
   wire::Receipts receipts;
   wire::DeviceOutcome outcome{.order = order.order, .device = order.device, .task = order.task};
@@ -15,9 +36,7 @@ void Agent::take_order(const wire::DeviceOrder& order) {
   if (found == devices_.end()) {
     outcome.message = "this node has no device " + order.uuid;
   } else if (order.task == wire::DeviceTask::kReset) {
-    const auto reset = found->port->reset(order.uuid);
-    outcome.done = reset.has_value();
-    if (!reset) outcome.message = reset.error();
+    return reset_after_wipes(order);
   } else if (order.task == wire::DeviceTask::kWipe) {
     return wipe_device(order, found->facts, static_cast<std::uint32_t>(found - devices_.begin()));
   } else if (order.task == wire::DeviceTask::kSettle) {

@@ -257,8 +257,8 @@ void Agent::settle(Job& job) {
   job.simulated_end = 0;
   job.settling = true;
   close_service_door(job.door, sealed_doors_.get());
-  tell_progress(
-      job);  // Before the end: verdicts count only while the lease lives, and units are charged with it.
+  // Before the end: verdicts count only while the lease lives, and units are charged with it.
+  if (!job.told_end) tell_progress(job);
   meter(job, instant(page.ended_at));
   job.receipts.behaviours = {behaviour_of(job)};
   if (guard_)

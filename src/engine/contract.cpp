@@ -22,10 +22,6 @@ namespace {
 
 constexpr Duration kSettleEvery = std::chrono::hours(1);
 
-bool is_over(ContractState state) {
-  return state == ContractState::kCompleted || state == ContractState::kDefaulted;
-}
-
 bool stands_on(const State& state, const Contract& contract, NodeId node) {
   const Piece* piece = state.market.pieces.find(contract.piece.value);
   if (piece == nullptr) return false;
@@ -47,6 +43,7 @@ bool is_deliverable(const State& state, const Contract& contract, const Returnin
   if (piece == nullptr) return true;
   const bool resold = piece->bought != ContractId{};
   const Contract* under = resold ? state.market.contracts.find(piece->bought.value) : nullptr;
+  if (resold && under == nullptr) return false;  // Over, paid and forgotten: nothing is left to deliver.
   const bool agreed =
       under == nullptr || under->state == ContractState::kAgreed || returning.resumed.contains(under->id);
   if (!agreed || (under != nullptr && under->end < contract.end)) return false;
@@ -107,6 +104,10 @@ bool append_resumption(
 }
 
 }  // namespace
+
+bool is_over(ContractState state) {
+  return state == ContractState::kCompleted || state == ContractState::kDefaulted;
+}
 
 void append_interruptions(const State& state, NodeId node, Instant at, Events& events) {
   for (const Contract* contract : contracts_on(state, node, ContractState::kAgreed)) {

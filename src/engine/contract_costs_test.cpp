@@ -223,6 +223,13 @@ TEST_CASE("contract: its buyer gives back what is left, the seller is paid at on
   CHECK(balance(world.state.ledger, world.account(world.tenants[0], AccountKind::kPayable)).micros ==
         8'000'000 - 160'000);
   CHECK(release(1).error().rule == "contract");
+  const ListCapacity again{.owner = world.traders[1],
+                           .bought = {1},
+                           .quantity = 1000,
+                           .first_slot = world.now_slot() + 1,
+                           .slots = 2,
+                           .price = 10};
+  CHECK(world.run(again, world.traders[1]).error().rule == "contract");  // He has nothing to sell any more.
   // The rest is the owner's again, on the calendar and on the exchange.
   CHECK(world.list(0, world.gpu, kPrice, world.now_slot() + 1, 2).has_value());
   CHECK(encode_state(*decode_state(encode_state(world.state))) == encode_state(world.state));

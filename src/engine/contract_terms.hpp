@@ -7,6 +7,7 @@
 
 namespace tranche::engine {
 
+[[nodiscard]] bool is_over(ContractState);
 [[nodiscard]] std::int64_t share(Money value, Duration part, Duration whole);
 // Who may speak for the capacity behind a contract, and whether it exists for him.
 [[nodiscard]] std::optional<Refusal> delivery_problem(const State&, const Actor&, const Contract*);

@@ -144,10 +144,14 @@ void append_failed_tests(
   }
 }
 
-// A card that was retired is not brought back by another machine.
-const Device* retired_twin(const State& state, const std::string& uuid) {
+// A card that was retired is not brought back by another machine of its owner. Only where the maker numbers
+// his cards: others have an id of their place, which a sound card in another machine may have as well.
+const Device* retired_twin(const State& state, const Node& node, const wire::DeviceFacts& facts) {
+  if (facts.uuid.empty() || facts.vendor != wire::GpuVendor::kNvidia) return nullptr;
   for (const auto& [id, device] : state.devices)
-    if (device.state == DeviceState::kRetired && device.facts.uuid == uuid && !uuid.empty()) return &device;
+    if (device.state == DeviceState::kRetired && device.facts.uuid == facts.uuid &&
+        state.nodes.at(device.node).owner == node.owner)
+      return &device;
   return nullptr;
 }
 
@@ -215,7 +219,7 @@ void append_hello_steps(const State& state,
     const Device* known = state.device(one.id);
     if (known != nullptr && known->state != DeviceState::kNew && known->state != DeviceState::kLost) continue;
     DeviceSteps steps = known == nullptr ? DeviceSteps(state, one.id, node.id) : DeviceSteps(state, *known);
-    if (const Device* twin = known == nullptr ? retired_twin(state, one.facts.uuid) : nullptr) {
+    if (const Device* twin = known == nullptr ? retired_twin(state, node, one.facts) : nullptr) {
       retire_again(state, steps, *twin, events);
       continue;
     }

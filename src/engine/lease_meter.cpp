@@ -209,7 +209,7 @@ Result<MeterOpened, Refusal> meter_for(const State& state,
   }
   if (job != nullptr && job->ask.spend > Money{}) {
     const Money room = pledges.room(account, plan.party, plan.job);
-    const Money least = most_for(state, plan, at, kSpendGrace * 2);
+    const Money least = most_for(state, plan, at, std::min(ahead, kSpendGrace * 2));
     if (room < held && room >= least && room.micros <= job->ask.spend.micros) held = room;
   }
   if (held > Money{}) {

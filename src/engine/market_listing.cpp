@@ -2,6 +2,7 @@
 // What can be offered: certified devices, pieces of them, parts of what was bought; and the exchange's rules.
 #include <algorithm>
 
+#include "engine/contract_terms.hpp"
 #include "engine/decide.hpp"
 #include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
@@ -20,6 +21,12 @@ constexpr std::size_t kAudienceMost = 256;
 std::optional<Refusal> resale_problem(const State& state, const ListCapacity& c) {
   const Contract* contract = state.market.contracts.find(c.bought.value);
   if (contract == nullptr || contract->buyer != c.owner) return not_found();
+  if (is_over(contract->state)) {
+    return Refusal{.reason = Reason::kConflict,
+                   .rule = "contract",
+                   .message = "the contract is over, or was given back",
+                   .fix = "tranche market contracts shows what you have"};
+  }
   const std::int64_t end = contract->first_slot + contract->slots;
   if (c.first_slot < contract->first_slot || c.first_slot + c.slots > end ||
       c.quantity > contract->quantity) {

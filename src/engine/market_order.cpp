@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/text.hpp"
 #include "engine/billing.hpp"
+#include "engine/contract_terms.hpp"
 #include "engine/decide.hpp"
 #include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
@@ -253,6 +254,10 @@ std::optional<Refusal> append_order(
   }
   if (!buys) {
     if (auto r = piece_problem(piece, command)) return r;
+    if (piece->bought != ContractId{}) {
+      const Contract* under = market.contracts.find(piece->bought.value);
+      if (under == nullptr || is_over(under->state)) return not_found();
+    }
   }
   if (auto r = trade_problem(state, command.party, command.side)) return r;
   if (buys) {

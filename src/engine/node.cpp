@@ -108,8 +108,11 @@ Decision decide(const State& state, const Envelope& envelope, const Actor& actor
                           .labels = command.labels,
                           .hash = command.invitation,
                           .expires = envelope.at + life}};
-  if (before != nullptr && before->state == NodeState::kRetired)
+  if (before != nullptr && before->state == NodeState::kRetired) {
     events.push_back(NodeStateChanged{before->id, before->state, NodeState::kJoining, "invited again"});
+    append_lost_devices(
+        state, *before, "its node was removed", events);  // However long ago: they are tested.
+  }
   return events;
 }
 

@@ -220,6 +220,7 @@ void note_busy(State& state, LeaseId id, Instant from, Instant to, std::int64_t 
   if (lease == nullptr || from >= to || nanoseconds <= 0) return;
   std::int64_t held = 0;
   for (const Slice& slice : lease->slices) held += slice.milli;
+  if (held <= 0) return;
   const Booking* booking = state.booking(lease->booking);
   const bool sold = booking != nullptr && booking->contract != ContractId{};
   // Both splits go by running sums, so that the parts add up to the whole.

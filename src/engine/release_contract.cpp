@@ -25,15 +25,23 @@ const Job* job_inside(const State& state, ContractId contract) {
   return nullptr;
 }
 
-bool is_offered_again(const State& state, ContractId contract) {
+bool is_offered_again(const State& state, ContractId contract, Instant now) {
   for (const std::uint64_t id : state.market.pieces.ids()) {
     const Piece& piece = *state.market.pieces.find(id);
     const auto& promised = piece.promised;
+    const auto past = std::clamp<std::int64_t>(
+        slot_of(now) - piece.first_slot, 0, static_cast<std::int64_t>(promised.size()));
     if (piece.bought == contract &&
-        std::any_of(promised.begin(), promised.end(), [](auto one) { return one > 0; }))
+        std::any_of(promised.begin() + past, promised.end(), [](auto one) { return one > 0; }))
       return true;
   }
   return false;
+}
+
+// Given back, it would fall to the owner of the device, and not to who sold it on.
+bool is_bought_second_hand(const State& state, const Contract& contract) {
+  const Piece* piece = state.market.pieces.find(contract.piece.value);
+  return piece != nullptr && piece->bought != ContractId{};
 }
 
 std::optional<Refusal> release_problem(const State& state, const Contract& contract, Instant now) {
@@ -43,7 +51,10 @@ std::optional<Refusal> release_problem(const State& state, const Contract& contr
   if (now < contract.start)
     return conflict(name + " has not begun, and nothing of its price comes back",
                     "sell it on: tranche market sell " + name + " --for 2h --price 1.90/h");
-  if (is_offered_again(state, contract.id))
+  if (is_bought_second_hand(state, contract))
+    return conflict(name + " was bought from somebody who had bought it himself",
+                    "let it run to its end, or sell it on: tranche market sell " + name);
+  if (is_offered_again(state, contract.id, now))
     return conflict("a part of " + name + " was offered or sold on", "let it run to its end");
   if (const Job* job = job_inside(state, contract.id))
     return conflict(text(job->id) + " runs in it", "wait for it, or stop it: tranche stop " + text(job->id));

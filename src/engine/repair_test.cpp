@@ -100,6 +100,7 @@ TEST_CASE("repair: retired is for a reason and for good, in this machine and in 
   const NodeId other = world.fit("gpu-02", 1);
   wire::Hello said = Fleet::hello("gpu-02", 1, "H100-SXM5-80GB");
   said.devices.push_back(world.state.devices.at(device).facts);
+  said.devices.back().vendor = wire::GpuVendor::kNvidia;  // Who numbers every card; others may be alike.
   REQUIRE(world.run(ReportNode{other, said}));
   const Device& again = world.state.devices.at(world.device(other, 1));
   CHECK(again.state == DeviceState::kRetired);
