@@ -22,16 +22,19 @@ constexpr auto kSettle = 2s;
 struct Evil {
   const char* name;
   const char* run;
+  const char* memory = "256MiB";
 };
 constexpr std::array kEvils = {
     // A shell gives up at the first child it cannot have; this one goes on. Small children: the bound on
     // processes is met, and not the one on memory.
-    Evil{"forks without end", R"(exec python3 -c '
+    Evil{"forks without end",
+         R"(exec python3 -c '
 import os
 while True:
     try: os.posix_spawn("/bin/sleep", ["sleep", "1000"], {})
     except OSError: pass
-')"},
+')",
+         "4GiB"},
     Evil{"fills its disk again and again",
          "while :; do head -c 200000000 /dev/zero > f 2>/dev/null; sync f; rm -f f; done"},
     Evil{"floods its log", "exec yes 'a line that says nothing at all, and says it again and again'"},
@@ -90,7 +93,8 @@ std::vector<Row> neighbour_rows() {
   for (const Evil& evil : kEvils) {
     progress(std::string("neighbour: ") + evil.name);
     const double alone = rate(good, victim, kWindow);
-    const JobId other = bad.submit(job(evil.run, R"(,"memory":"256MiB","disk":"512MiB")"));
+    const JobId other =
+        bad.submit(job(evil.run, std::string(R"(,"memory":")") + evil.memory + R"(","disk":"512MiB")"));
     while (!bad.job(other).job.started) std::this_thread::sleep_for(5ms);
     std::this_thread::sleep_for(kSettle);
     const double beside = rate(good, victim, kWindow);
