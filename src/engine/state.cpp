@@ -12,6 +12,11 @@ auto find_in(const Map& map, const Key& key) -> const typename Map::mapped_type*
 
 }  // namespace
 
+State::State() = default;
+State::State(State&&) noexcept = default;
+State& State::operator=(State&&) noexcept = default;
+State::~State() = default;
+
 Party& State::add_party(Party party) {
   const PartyId id = party.id;
   Party& kept = parties.emplace(id, std::move(party)).first->second;

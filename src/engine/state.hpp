@@ -68,6 +68,13 @@ struct Indexes {
 };
 
 struct State {
+  // Made, moved and destroyed in one place: a hundred maps are thousands of functions in every file that
+  // would.
+  State();
+  State(State&&) noexcept;
+  State& operator=(State&&) noexcept;
+  ~State();
+
   std::uint64_t sequence = 0;  // Of the last record applied.
   Instant now{};
   std::uint64_t next_party = 1, next_token = 1, next_job = 1;
