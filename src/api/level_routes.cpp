@@ -3,7 +3,6 @@
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "engine/decide.hpp"
-#include "engine/guarantee.hpp"
 #include "wire/api_level.hpp"
 
 namespace tranche::api {
@@ -14,27 +13,37 @@ using engine::State;
 
 constexpr std::size_t kRisksShown = 20;
 
+wire::LevelMonthView view_of(const engine::LevelMonth& month) {
+  wire::LevelMonthView view{
+      .month = month.month, .kept = month.kept, .missed = month.missed, .credited = month.credited};
+  const std::uint64_t judged = month.kept + month.missed;
+  if (judged > 0) view.attained_permille = static_cast<std::uint32_t>(month.kept * 1000 / judged);
+  if (month.delivery.promised > 0) view.was_delivered_permille = month.delivery.permille();
+  if (month.guarantee.promised > 0) view.was_guaranteed_permille = month.guarantee.permille();
+  return view;
+}
+
 wire::LevelView view_of(const State& state, const Actor* actor, const engine::ServiceLevel& level) {
   const engine::LevelTerms& terms = level.terms;
+  const wire::LevelMonthView now = view_of(engine::running_month(state, level));
   wire::LevelView view{.name = level.key.name,
                        .party = engine::path_of(state, level.key.party),
                        .kinds = terms.kinds,
                        .keep_deadlines = terms.keep_deadlines,
                        .target_permille = terms.target_permille,
                        .credit_percent = terms.credit_percent,
-                       .kept = level.kept,
-                       .missed = level.missed,
-                       .credited = level.credited,
+                       .kept = now.kept,
+                       .missed = now.missed,
+                       .attained_permille = now.attained_permille,
+                       .credited = now.credited,
                        .delivered_permille = terms.delivered_permille,
+                       .was_delivered_permille = now.was_delivered_permille,
                        .keep_objectives = terms.keep_objectives,
-                       .guarantee_permille = terms.guarantee_permille};
-  if (terms.guarantee_permille > 0)
-    if (const engine::Delivery all = engine::guarantee_so_far(state, level); all.promised > 0)
-      view.was_guaranteed_permille = all.permille();
-  if (level.delivery.promised > 0) view.was_delivered_permille = level.delivery.permille();
+                       .guarantee_permille = terms.guarantee_permille,
+                       .was_guaranteed_permille = now.was_guaranteed_permille};
+  if (const engine::LevelMonth before = engine::month_before(state, level); before.kept + before.missed > 0)
+    view.before = view_of(before);
   if (terms.start_within > Duration{}) view.start_within = terms.start_within;
-  const std::uint64_t judged = level.kept + level.missed;
-  if (judged > 0) view.attained_permille = static_cast<std::uint32_t>(level.kept * 1000 / judged);
   const auto may_see = [&](JobId id) {
     const engine::Job* job = state.job(id);
     return actor != nullptr && job != nullptr && engine::can_see(state, *actor, *job);

@@ -81,6 +81,10 @@ Table table_of(const std::vector<LevelView>& levels) {
 
 std::string story_of(const LevelView& level) {
   std::string out;
+  if (level.before)
+    out += level.name + ": in " + text(level.before->month).substr(0, 7) + " " +
+           std::to_string(level.before->kept) + " kept, " + std::to_string(level.before->missed) +
+           " missed, " + text(level.before->credited) + " credited\n";
   for (const wire::LevelMissView& miss : level.misses) {
     out += level.name + ": ";
     if (!miss.service.empty()) {
@@ -90,7 +94,7 @@ std::string story_of(const LevelView& level) {
     }
     if (miss.day) {
       out += "its guarantee was delivered to " + percent_text(miss.delivered_permille.value_or(0)) + " on " +
-             local_time_text(*miss.day).substr(0, 10) + "\n";
+             text(*miss.day).substr(0, 10) + "\n";
       continue;
     }
     out += miss.booking ? "a window of " + text(*miss.booking) + " was there to " +

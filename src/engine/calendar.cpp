@@ -223,7 +223,7 @@ class Barrier {
     const Slice slice{
         .device = device.id,
         .milli = static_cast<std::uint16_t>(shape_.milli),
-        .vram = shape_.shares() ? std::int64_t{shape_.vram_mib} << 20U : device.facts.vram.count};
+        .vram = shape_.shares() ? shape_.vram : device.facts.vram.count};
     return use_of(device, job_.ask, shape_.trust_group, slice);
   }
 

@@ -168,7 +168,7 @@ class Search {
 
   [[nodiscard]] bool fits_empty(const Device& device) const {
     const policy::NodeSpec spec = capacity_.fleet().spec(capacity_.group_of(device.id));
-    const policy::DeviceState empty{.vram_left_mib = spec.vram_mib};
+    const policy::DeviceState empty{.vram_left = spec.vram};
     return is_in_service(device.state) && capacity_.fleet().device_fits(spec, empty, *shape_);
   }
 
@@ -249,7 +249,7 @@ class Search {
                                               const std::vector<PassingUse>& running) const {
     Slice slice{.device = device.id, .milli = static_cast<std::uint16_t>(shape_->milli)};
     if (shape_->profile == 0) {
-      slice.vram = shape_->shares() ? std::int64_t{shape_->vram_mib} << 20U : device.facts.vram.count;
+      slice.vram = shape_->shares() ? shape_->vram : device.facts.vram.count;
       return slice;
     }
     const policy::Geometry& table = capacity_.fleet().geometry(capacity_.fleet().spec(index));
@@ -261,7 +261,7 @@ class Search {
     const auto start = profile == nullptr ? std::nullopt : start_of(table, *profile, used);
     if (!start) return std::nullopt;
     slice.milli = static_cast<std::uint16_t>(profile->milli);
-    slice.vram = std::int64_t{profile->vram_mib} << 20U;
+    slice.vram = profile->vram;
     slice.start = static_cast<std::uint8_t>(*start);
     return slice;
   }

@@ -148,7 +148,7 @@ std::uint32_t Capacity::geometry_of(const DeviceFacts& facts) {
                                  .width = profile.memory_slices,
                                  .starts = profile.starts,
                                  .milli = profile.compute_slices * 1000 / slices,
-                                 .vram_mib = static_cast<std::int32_t>(memory_of(profile) / kMib),
+                                 .vram = memory_of(profile),
                                  .also = marks_of(profile)});
   }
   return geometries_.emplace(key, placer_.add_geometry(std::move(geometry))).first->second;
@@ -165,7 +165,7 @@ void Capacity::add_group(const Node& node, const std::vector<const Device*>& dev
     spec.cpu_milli = spec.cpu_milli * count / share_of;
     spec.memory_mib = spec.memory_mib * count / share_of;
     spec.model = model_bit(facts);
-    spec.vram_mib = static_cast<std::int32_t>(facts.vram.count / kMib);
+    spec.vram = facts.vram.count;
     spec.geometry = geometry_of(facts);
     spec.pool = pool_of(facts.soft_capable, node.simulated);
   }
@@ -324,7 +324,7 @@ std::optional<policy::Shape> Capacity::shape_of(const Ask& ask, std::uint32_t gr
     shape.profile = profile->second;
   }
   if (shape.shares()) {
-    shape.vram_mib = static_cast<std::int32_t>((ask.vram_each + kMib - 1) / kMib);
+    shape.vram = ask.vram_each;
     shape.trust_group = group;
   }
   shape.filter = filter_of(ask, shape.shares());
@@ -379,12 +379,12 @@ Place Capacity::place_at(const policy::Shape& shape, const policy::Placement& pl
     if (((static_cast<unsigned>(placement.devices) >> i) & 1U) == 0) continue;
     Slice slice{.device = group.devices[i],
                 .milli = static_cast<std::uint16_t>(shape.milli),
-                .vram = std::int64_t{shape.shares() ? shape.vram_mib : spec.vram_mib} * kMib,
+                .vram = shape.shares() ? shape.vram : spec.vram,
                 .start = static_cast<std::uint8_t>(placement.slot(static_cast<int>(i)))};
     if (shape.profile != 0) {
       const policy::PartitionProfile* profile = fleet().geometry(spec).find(shape.profile);
       slice.milli = static_cast<std::uint16_t>(profile->milli);
-      slice.vram = std::int64_t{profile->vram_mib} * kMib;
+      slice.vram = profile->vram;
     }
     place.slices.push_back(slice);
   }
@@ -427,7 +427,7 @@ policy::Shape Capacity::shape_of(const Lease& lease, const Ask& ask) const {
   const Slice& slice = lease.slices.front();
   const std::int64_t vram = std::max(slice.vram, lease.change ? lease.change->vram : 0);
   shape->milli = std::max<std::int32_t>(slice.milli, lease.change ? lease.change->milli : 0);
-  shape->vram_mib = static_cast<std::int32_t>(vram / kMib);
+  shape->vram = vram;
   return *shape;
 }
 

@@ -9,8 +9,6 @@
 namespace tranche::engine {
 namespace {
 
-constexpr std::int64_t kMib = 1 << 20;
-
 // What is left of a booked slice beside the leases that run in it; nothing when they use it up.
 std::optional<policy::Shape> remainder(const Booking& booking,
                                        const Device& device,
@@ -42,9 +40,9 @@ std::optional<policy::Shape> remainder(const Booking& booking,
     // would be in the way as soon as the owner's job ends.
     milli = std::max<std::int64_t>(milli, 0);
     vram = std::max<std::int64_t>(vram, 0);
-    if (milli >= policy::kDeviceMilli || (milli == 0 && vram < kMib)) return std::nullopt;
+    if (milli >= policy::kDeviceMilli || (milli == 0 && vram == 0)) return std::nullopt;
     shape.milli = static_cast<std::int32_t>(milli);
-    shape.vram_mib = static_cast<std::int32_t>(vram / kMib);
+    shape.vram = vram;
     shape.trust_group = booking.trust_group;
   }
   return shape;

@@ -225,6 +225,9 @@ Events judge_levels(const State&, JobId);
 Events judge_levels(const State&, const Booking&, const BookedWindow&, Instant now);
 // An hour of a service that is over: whether its requests were answered in time.
 Events judge_levels(const State&, const Service&);
+// Of the month that runs, with today as far as it has come; and of the last one before it that counted.
+LevelMonth running_month(const State&, const ServiceLevel&);
+LevelMonth month_before(const State&, const ServiceLevel&);
 std::vector<LevelRisk> levels_at_risk(const State&, const ServiceLevel&, std::size_t most);
 // Of a job that is being stopped: also its chunks.
 void append_stop(const State&, const Job&, Events&);

@@ -13,8 +13,8 @@ using policy::Shape;
 constexpr std::size_t kModelsShown = 6;
 constexpr std::int64_t kMib = 1 << 20;
 
-std::string in_gigabytes(std::int64_t mib) {
-  return std::to_string(mib * kMib / 1'000'000'000) + "GB";
+std::string in_gigabytes(std::int64_t bytes) {
+  return std::to_string(bytes / 1'000'000'000) + "GB";
 }
 
 std::string shown_models(const State& state, bool simulated) {
@@ -22,7 +22,7 @@ std::string shown_models(const State& state, bool simulated) {
   std::set<std::string> models;
   for (const DeviceKind& kind : state.index.capacity->device_kinds(state))
     if (kind.simulated == simulated)
-      models.insert(kind.model.empty() ? "a device of " + in_gigabytes((kind.vram + kMib / 2) / kMib)
+      models.insert(kind.model.empty() ? "a device of " + in_gigabytes(kind.vram)
                                        : kind.model);
   std::size_t shown = 0;
   for (const std::string& model : models) {
@@ -48,7 +48,7 @@ std::string shown_profiles(const State& state, const Ask& ask) {
 // The most that any node of the right kind has of something.
 struct Most {
   std::int64_t devices = 0;
-  std::int64_t vram_mib = 0;
+  std::int64_t vram = 0;
   std::int64_t cpu_milli = 0;
   std::int64_t memory_mib = 0;
   bool any = false;
@@ -64,7 +64,7 @@ Most most_of(const State& state, const Shape& shape) {
       if (!capacity.fleet().type_allows(spec, shape)) continue;
       most.any = true;
       most.devices = std::max<std::int64_t>(most.devices, spec.devices);
-      most.vram_mib = std::max<std::int64_t>(most.vram_mib, spec.vram_mib);
+      most.vram = std::max(most.vram, spec.vram);
       most.cpu_milli = std::max(most.cpu_milli, spec.cpu_milli);
       most.memory_mib = std::max(most.memory_mib, spec.memory_mib);
     }
@@ -82,16 +82,16 @@ std::optional<Lack> lack_of(const Shape& shape, const Most& most) {
   if (shape.devices > most.devices)
     return Lack{"at most " + std::to_string(most.devices) + " such devices are in one node",
                 "ask for " + std::to_string(most.devices) + ", or for several nodes with num_nodes"};
-  if (shape.shares() && shape.vram_mib > most.vram_mib)
-    return Lack{"the largest such device has " + in_gigabytes(most.vram_mib),
-                "ask for at most " + in_gigabytes(most.vram_mib) + ", or for several devices"};
+  if (shape.shares() && shape.vram > most.vram)
+    return Lack{"the largest such device has " + in_gigabytes(most.vram),
+                "ask for at most " + in_gigabytes(most.vram) + ", or for several devices"};
   if (shape.cpu_milli > most.cpu_milli)
     return Lack{"the largest such node has " + std::to_string(most.cpu_milli / 1000) +
                     " CPUs for jobs on these devices",
                 "ask for at most " + std::to_string(most.cpu_milli / 1000) + " CPUs"};
   if (shape.memory_mib > most.memory_mib)
-    return Lack{"the largest such node has " + in_gigabytes(most.memory_mib) + " of memory for it",
-                "ask for at most " + in_gigabytes(most.memory_mib) + " of memory"};
+    return Lack{"the largest such node has " + in_gigabytes(most.memory_mib * kMib) + " of memory for it",
+                "ask for at most " + in_gigabytes(most.memory_mib * kMib) + " of memory"};
   return std::nullopt;
 }
 

@@ -164,13 +164,11 @@ void close_day(ServiceLevel& level, Instant day) {
   account.day = account.wanted_milli == 0 ? Instant{} : end;
 }
 
-Delivery guarantee_so_far(const State& state, const ServiceLevel& level) {
+Delivery guarantee_of_today(const State& state, const ServiceLevel& level) {
   GuaranteeAccount account = level.account;
+  if (account.day != day_of(state.now)) return {};
   count_until(account, state.now);
-  Delivery all = level.guarantee;
-  all.promised += account.promised;
-  all.missed += account.missed;
-  return all;
+  return {.promised = account.promised, .missed = account.missed};
 }
 
 void add_short_guarantees(const State& state, const ServiceLevel& level, std::vector<LevelRisk>& risks) {

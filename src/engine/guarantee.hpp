@@ -12,8 +12,8 @@ namespace tranche::engine {
 [[nodiscard]] Events note_guarantees(const State&, const Envelope&);
 
 void close_day(ServiceLevel&, Instant day);
-// Of this month, with today as far as it has come.
-[[nodiscard]] Delivery guarantee_so_far(const State&, const ServiceLevel&);
+// As far as the day has come.
+[[nodiscard]] Delivery guarantee_of_today(const State&, const ServiceLevel&);
 
 // Guarantees of which something is missing now, or would be missing if they were asked for.
 void add_short_guarantees(const State&, const ServiceLevel&, std::vector<LevelRisk>&);

@@ -76,7 +76,7 @@ TEST_CASE("guarantee: a day on which all that was asked for was there is kept") 
   Firm firm(1000, 1000);
   const JobId job = firm.want();
   firm.at(10h);
-  CHECK(guarantee_so_far(firm.state, firm.level()) == Delivery{{}, 10 * kDeviceHour, 0});
+  CHECK(running_month(firm.state, firm.level()).guarantee == Delivery{{}, 10 * kDeviceHour, 0});
   firm.end(job);
   firm.at(23h);
   CHECK(firm.level().kept == 0);  // The day is not over.
@@ -90,7 +90,7 @@ TEST_CASE("guarantee: a day on which all that was asked for was there is kept") 
 TEST_CASE("guarantee: what was missing is counted, the day is missed, and its price comes back in part") {
   Firm firm(2000);
   firm.short_for_six_hours();
-  CHECK(guarantee_so_far(firm.state, firm.level()) == Delivery{{}, 16 * kDeviceHour, 6 * kDeviceHour});
+  CHECK(running_month(firm.state, firm.level()).guarantee == Delivery{{}, 16 * kDeviceHour, 6 * kDeviceHour});
   firm.at(24h);
   CHECK(firm.level().kept == 0);
   CHECK(firm.level().missed == 1);
@@ -140,7 +140,7 @@ TEST_CASE("guarantee: a job that waits for its hours misses nothing before they 
   firm.at(4h);
   CHECK(firm.level().account.missing_milli == 1000);
   firm.at(5h);
-  CHECK(guarantee_so_far(firm.state, firm.level()) == Delivery{{}, 6 * kDeviceHour, kDeviceHour});
+  CHECK(running_month(firm.state, firm.level()).guarantee == Delivery{{}, 6 * kDeviceHour, kDeviceHour});
 }
 
 TEST_CASE("guarantee: a shortage is at risk as long as it may last, and what is out of service at once") {
@@ -179,7 +179,49 @@ TEST_CASE("guarantee: each day of a long shortage is judged for itself, across a
   CHECK(firm.level().misses[1].delivery == Delivery{{}, 48 * kDeviceHour, 24 * kDeviceHour});
   CHECK(firm.level().misses[2].day == firm.midnight + 48h);
   CHECK(firm.level().credited == units(60));
-  CHECK(guarantee_so_far(firm.state, firm.level()) == Delivery{{}, 122 * kDeviceHour, 61 * kDeviceHour});
+  CHECK(running_month(firm.state, firm.level()).guarantee == Delivery{{}, 122 * kDeviceHour, 61 * kDeviceHour});
+}
+
+TEST_CASE("guarantee: the last day of a month counts for that month, though it is judged in the next") {
+  Firm firm(2000);
+  const std::chrono::year_month_day today{std::chrono::floor<std::chrono::days>(firm.midnight)};
+  const std::chrono::sys_days next = (today.year() / today.month() + std::chrono::months(1)) / 1;
+  firm.midnight = next - std::chrono::days(1);
+  firm.at(0h);
+  firm.short_for_six_hours();
+  firm.at(24h + 1h);
+  CHECK(running_month(firm.state, firm.level()).month == next);
+  CHECK(running_month(firm.state, firm.level()).missed == 0);
+  CHECK(running_month(firm.state, firm.level()).credited == Money{});
+  const LevelMonth before = month_before(firm.state, firm.level());
+  CHECK(before.month == std::chrono::sys_days(today.year() / today.month() / 1));
+  CHECK(before.missed == 1);
+  CHECK(before.credited == units(6));
+  CHECK(before.guarantee == Delivery{{}, 16 * kDeviceHour, 6 * kDeviceHour});
+  // The first day of the next month is that month's, and leaves the other as it was.
+  const JobId job = firm.want();
+  firm.at(24h + 3h);
+  CHECK(running_month(firm.state, firm.level()).guarantee == Delivery{{}, 2 * kDeviceHour, 0});
+  firm.end(job);
+  firm.at(48h);
+  CHECK(running_month(firm.state, firm.level()).kept == 1);
+  CHECK(running_month(firm.state, firm.level()).missed == 0);
+  CHECK(month_before(firm.state, firm.level()).missed == 1);
+}
+
+TEST_CASE("guarantee: a month that turned before its last day was judged still gets it") {
+  Firm firm(2000);
+  const std::chrono::year_month_day today{std::chrono::floor<std::chrono::days>(firm.midnight)};
+  const std::chrono::sys_days next = (today.year() / today.month() + std::chrono::months(1)) / 1;
+  firm.midnight = next - std::chrono::days(2);
+  firm.at(0h);
+  firm.want();
+  firm.want();
+  firm.at(72h + 1h);  // Nobody looked for three days: two are of the month before, one is of this.
+  CHECK(month_before(firm.state, firm.level()).missed == 2);
+  CHECK(month_before(firm.state, firm.level()).guarantee == Delivery{{}, 96 * kDeviceHour, 48 * kDeviceHour});
+  CHECK(running_month(firm.state, firm.level()).missed == 1);
+  CHECK(running_month(firm.state, firm.level()).guarantee == Delivery{{}, 50 * kDeviceHour, 25 * kDeviceHour});
 }
 
 TEST_CASE("guarantee: days on which nothing was asked for are neither kept nor missed") {

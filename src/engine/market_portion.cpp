@@ -44,7 +44,7 @@ Slice slice_of(const State& state, const Portion& portion) {
   if (profile == nullptr) return {.device = portion.device.id};
   return {.device = portion.device.id,
           .milli = static_cast<std::uint16_t>(profile->milli),
-          .vram = std::int64_t{profile->vram_mib} << 20U,
+          .vram = profile->vram,
           .start = portion.start};
 }
 

@@ -101,15 +101,14 @@ std::optional<Ask> Pass::larger(const Job& job,
                                 const policy::Shape& shape,
                                 const policy::Placement& placement) {
   if (job.admission != Admission::kWithinQuota || job.ask.is_largest()) return std::nullopt;
-  constexpr std::int64_t kMib = 1 << 20;
   const policy::NodeState& node = capacity_.fleet().node(placement.node);
   for (int part = kResizeParts; part > 0; --part) {
     const Ask more = part_of_range(job.ask, largest(job.ask), part);
     policy::Shape beyond = shape;
     beyond.cpu_milli = beyond.memory_mib = 0;
     beyond.milli = static_cast<std::int32_t>(more.milli_each - job.ask.milli_each);
-    beyond.vram_mib = static_cast<std::int32_t>((more.vram_each - job.ask.vram_each + kMib - 1) / kMib);
-    if (beyond.milli == 0 && beyond.vram_mib == 0) break;
+    beyond.vram = more.vram_each - job.ask.vram_each;
+    if (beyond.milli == 0 && beyond.vram == 0) break;
     if (!capacity_.fleet().fits_at(node, beyond, placement)) continue;
     if (may_grow(state_, job.owner, job.ask, more, grown_, envelope_.at)) return more;
   }
@@ -118,11 +117,10 @@ std::optional<Ask> Pass::larger(const Job& job,
 
 // For the rest of the pass, as a slice beside its own.
 void Pass::take_more(const Job& job, const policy::Shape& shape, const Place& place, const Ask& more) {
-  constexpr std::int64_t kMib = 1 << 20;
   policy::Shape beyond = shape;
   beyond.cpu_milli = beyond.memory_mib = 0;
   beyond.milli = static_cast<std::int32_t>(more.milli_each - job.ask.milli_each);
-  beyond.vram_mib = static_cast<std::int32_t>((more.vram_each - job.ask.vram_each + kMib - 1) / kMib);
+  beyond.vram = more.vram_each - job.ask.vram_each;
   capacity_.take(beyond, place);
   taken_.push_back({beyond, place});
   Ask grown = more;
@@ -151,10 +149,9 @@ void Pass::enlarge(const Started& one) {
     meter->held.micros += beyond.micros;
   }
   take_more(job, one.shape, one.place, *more);
-  constexpr std::int64_t kMib = 1 << 20;
   for (Slice& slice : granted.slices) {
     slice.milli = static_cast<std::uint16_t>(more->milli_each);
-    slice.vram = (more->vram_each + kMib - 1) / kMib * kMib;
+    slice.vram = more->vram_each;
   }
   events_.insert(events_.begin() + static_cast<std::ptrdiff_t>(one.event),
                  JobResliced{job.id, job.owner, more->milli_each, more->vram_each});

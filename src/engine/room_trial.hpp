@@ -51,10 +51,9 @@ class RoomTrial {
       node_.memory_left -= own.memory_mib;
     }
     if (victim.how != Yield::kResize) return;
-    constexpr std::int64_t kMib = 1 << 20;
     policy::Shape less = own;
     less.milli = static_cast<std::int32_t>(victim.milli);
-    less.vram_mib = static_cast<std::int32_t>((victim.vram + kMib - 1) / kMib);
+    less.vram = victim.vram;
     fleet().take_on(node_, less, placement);
     smaller_.emplace(victim.lease, less);
   }

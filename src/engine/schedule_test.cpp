@@ -60,6 +60,32 @@ void check_nothing_oversold(const State& state) {
   }
 }
 
+// 80 GB are no whole number of MiB: whoever rounds a share loses the last one.
+TEST_CASE("schedule: shares of a device add up to all of it, to the byte") {
+  struct Share {
+    std::uint32_t milli;
+    std::int64_t vram;
+    std::size_t fit;
+  };
+  for (const Share& share : {Share{500, 40'000'000'000, 2},
+                             Share{125, 10'000'000'000, 8},
+                             Share{1, 1'000'000'000, 80},
+                             Share{333, 26'640'000'000, 3},
+                             Share{100, 26'666'666'667, 2}}) {
+    Office world;
+    world.node("a", 1);
+    Ask ask = gpus(1, share.milli);
+    ask.isolation = Isolation::kSoft;
+    ask.vram_each = share.vram;
+    ask.cpu_milli = 100;
+    for (std::size_t i = 0; i <= share.fit; ++i) world.submit(world.ana, ask);
+    CAPTURE(share.vram);
+    CHECK(world.schedule() == share.fit);
+    check_nothing_oversold(world.state);
+    for (const auto& [id, lease] : world.state.leases) CHECK(lease.slices.front().vram == share.vram);
+  }
+}
+
 TEST_CASE("schedule: a job waits without capacity, and starts when a node joins") {
   Office world;
   const JobId id = world.submit(world.ana, gpus(1));

@@ -98,9 +98,20 @@ void give_back(State& state, const Envelope& envelope, const LevelJudged& event)
   found->second.credited.micros += event.credit.micros;
 }
 
-// Counts are of a month; a new one begins with the first that is judged in it.
+// Days and hours are judged when they are over, which may be in the next month.
+Instant counts_at(const Envelope& envelope, const LevelJudged& event) {
+  if (event.day != Instant{}) return event.day;
+  return event.hour != Instant{} ? event.hour : envelope.at;
+}
+
+LevelMonth month_counted(const ServiceLevel& level) {
+  return {level.month, level.kept, level.missed, level.credited, level.delivery, level.guarantee};
+}
+
+// Counts are of a month; a new one begins with the first that is judged in it, or is of it.
 void turn_month(ServiceLevel& level, Instant at) {
-  if (level.month == month_of(at)) return;
+  if (level.month >= month_of(at)) return;
+  level.before = month_counted(level);
   level.month = month_of(at);
   level.kept = level.missed = 0;
   level.credited = {};
@@ -133,12 +144,24 @@ bool promises_answers(const State& state, const ServiceLevel& level, const Servi
   return level.terms.keep_objectives && kind && is_at_or_below(state, service.owner, level.key.party);
 }
 
+// What is judged after its month is over counts for the month it was in, as long as that is known.
+template <class Add>
+void add_to_month(ServiceLevel& level, Instant at, Add add) {
+  if (level.month == month_of(at)) {
+    add(level);
+  } else if (level.before.month == month_of(at)) {
+    add(level.before);
+  }
+}
+
 // Every request counts; an hour of them below the target is a miss.
 void count_answers(ServiceLevel& level, const Envelope& envelope, const LevelJudged& event) {
   const Answering& hour = event.answering;
-  level.kept += hour.in_time;
-  level.missed += hour.requests - hour.in_time;
-  level.credited.micros += event.credit.micros;
+  add_to_month(level, counts_at(envelope, event), [&](auto& month) {
+    month.kept += hour.in_time;
+    month.missed += hour.requests - hour.in_time;
+    month.credited.micros += event.credit.micros;
+  });
   if (is_too_slow(level, hour.requests, hour.in_time))
     keep_miss(level, {.job = event.job, .at = envelope.at, .answering = hour});
 }
@@ -146,12 +169,14 @@ void count_answers(ServiceLevel& level, const Envelope& envelope, const LevelJud
 void count_day(ServiceLevel& level, const Envelope& envelope, const LevelJudged& event) {
   close_day(level, event.day);
   if (event.delivery.promised == 0) return;
-  level.guarantee.promised += event.delivery.promised;
-  level.guarantee.missed += event.delivery.missed;
-  level.credited.micros += event.credit.micros;
   const Int128 most = Int128{event.delivery.promised} * (1000 - level.terms.guarantee_permille) / 1000;
   const bool kept = event.delivery.missed <= most;
-  ++(kept ? level.kept : level.missed);
+  add_to_month(level, counts_at(envelope, event), [&](auto& month) {
+    month.guarantee.promised += event.delivery.promised;
+    month.guarantee.missed += event.delivery.missed;
+    month.credited.micros += event.credit.micros;
+    ++(kept ? month.kept : month.missed);
+  });
   if (!kept) keep_miss(level, {.at = envelope.at, .delivery = event.delivery, .day = event.day});
 }
 
@@ -239,7 +264,8 @@ Events judge_levels(const State& state, const Service& service) {
     LevelJudged judged{.key = key,
                        .owner = service.owner,
                        .job = hour.job,
-                       .answering = {service.key.name, hour.judged, hour.in_time}};
+                       .answering = {service.key.name, hour.judged, hour.in_time},
+                       .hour = hour.from};
     if (is_too_slow(level, hour.judged, hour.in_time))
       judged.credit = {
           static_cast<std::int64_t>(Int128{hour.charged.micros} * level.terms.credit_percent / 100)};
@@ -253,7 +279,7 @@ void apply(State& state, const Envelope& envelope, const LevelJudged& event) {
   const auto found = state.work.levels.find(event.key);
   if (found == state.work.levels.end()) return;
   ServiceLevel& level = found->second;
-  turn_month(level, envelope.at);
+  turn_month(level, counts_at(envelope, event));
   if (event.delivery.booking != ClaimId{}) return count_delivery(level, envelope, event);
   if (!event.answering.service.empty()) return count_answers(level, envelope, event);
   if (event.day != Instant{}) return count_day(level, envelope, event);
@@ -284,6 +310,20 @@ void add_short_windows(const State& state, const ServiceLevel& level, std::vecto
 }
 
 }  // namespace
+
+LevelMonth running_month(const State& state, const ServiceLevel& level) {
+  LevelMonth month{.month = month_of(state.now)};
+  if (level.month == month.month) month = month_counted(level);
+  const Delivery today = guarantee_of_today(state, level);
+  month.guarantee.promised += today.promised;
+  month.guarantee.missed += today.missed;
+  return month;
+}
+
+LevelMonth month_before(const State& state, const ServiceLevel& level) {
+  if (level.month != month_of(state.now)) return month_counted(level);
+  return level.before;
+}
 
 std::vector<LevelRisk> levels_at_risk(const State& state, const ServiceLevel& level, std::size_t most) {
   constexpr std::uint64_t kEnoughToTell = 20;

@@ -92,6 +92,17 @@ struct LevelMiss {
 };
 BOOST_DESCRIBE_STRUCT(LevelMiss, (), (job, at, late, start, delivery, answering, day))
 
+// How a promise was kept in one month.
+struct LevelMonth {
+  Instant month{};  // Its beginning; zero: nothing is known of it.
+  std::uint64_t kept = 0;
+  std::uint64_t missed = 0;
+  Money credited{};
+  Delivery delivery{};   // Of all windows that closed in it.
+  Delivery guarantee{};  // Of its days that are over.
+};
+BOOST_DESCRIBE_STRUCT(LevelMonth, (), (month, kept, missed, credited, delivery, guarantee))
+
 struct ServiceLevel {
   LevelKey key{};
   LevelTerms terms{};
@@ -104,11 +115,12 @@ struct ServiceLevel {
   Delivery delivery{};              // Of all windows that closed this month.
   GuaranteeAccount account{};
   Delivery guarantee{};  // Of the days of this month that are over.
+  LevelMonth before{};   // The month before that one.
 };
 BOOST_DESCRIBE_STRUCT(
     ServiceLevel,
     (),
-    (key, terms, month, kept, missed, credited, misses, owing, delivery, account, guarantee))
+    (key, terms, month, kept, missed, credited, misses, owing, delivery, account, guarantee, before))
 
 struct SetLevel {
   LevelKey key{};
@@ -138,8 +150,9 @@ struct LevelJudged {
   Delivery delivery{};    // Of a window, instead of a job.
   Answering answering{};  // Of a service's hour, instead of both.
   Instant day{};          // Set: of what was guaranteed on this day.
+  Instant hour{};         // Set: when the service's hour began.
 };
-BOOST_DESCRIBE_STRUCT(LevelJudged, (), (key, owner, job, start, late, credit, delivery, answering, day))
+BOOST_DESCRIBE_STRUCT(LevelJudged, (), (key, owner, job, start, late, credit, delivery, answering, day, hour))
 
 struct GuaranteeNoted {  // How much of its guarantee the party asks for from now on, and does not have.
   LevelKey key{};

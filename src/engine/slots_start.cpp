@@ -155,11 +155,12 @@ class Starter {
     if (!hold->shape.whole() && group != booking.trust_group) return std::nullopt;
     const bool whole = hold->shape.whole();
     const std::int64_t milli = whole ? booked.milli : hold->shape.milli;
-    const std::int64_t vram = whole ? booked.vram : hold->shape.vram_mib * kMib;
+    const std::int64_t vram = whole ? booked.vram : hold->shape.vram;
     const std::int64_t left = vram - used.vram;
     Slice slice{
-        .device = device.id, .milli = static_cast<std::uint16_t>(shape.milli), .vram = shape.vram_mib * kMib};
-    // A share of a device is held in whole MiB and asked for in those it begins: the last may be a part only.
+        .device = device.id, .milli = static_cast<std::uint16_t>(shape.milli), .vram = shape.vram};
+    // What was sold is a share of the device that is there, what is asked for one of the model in the catalogue,
+    // and older bookings were cut in whole MiB: the last one may be a part only.
     if (slice.vram > left && slice.vram - left <= kMib) slice.vram = left;
     if (milli - used.milli < slice.milli || left < slice.vram) return std::nullopt;
     return slice;

@@ -142,6 +142,22 @@ TEST_CASE("runtime estimate: the median of the newest, from the narrowest circle
   CHECK(history.draw(one, 400, 0.5) == 800);
 }
 
+TEST_CASE("runtime estimate: what a job declares counts as much as a few of its like, and bounds all of them") {
+  RuntimeHistory history;
+  const RuntimeKind one = history.kind(0, 1), other = history.kind(1, 8);
+  CHECK(history.draw(one, 0, 0.5, 600) == 600);  // Nobody has ended yet.
+  CHECK(history.draw(one, 0, 0.5, 7200) == 7200);
+  history.finished(other, 20);  // One job of somebody else, and quite another one.
+  CHECK(history.draw(one, 0, 0.5, 600) == 600);
+  CHECK(history.draw(one, 0, 0.1, 600) == 20);
+  CHECK(history.draw(one, 20, 0.1, 600) == 600);  // It has outlived all that is known.
+  for (Seconds ran = 100; ran < 197; ++ran) history.finished(one, ran);
+  CHECK(history.draw(one, 0, 0.5, 600) == 150);  // Ninety-seven of its like, and three times what it said.
+  CHECK(history.draw(one, 0, 0.96, 600) == 196);
+  CHECK(history.draw(one, 0, 0.98, 600) == 600);
+  CHECK(history.draw(one, 0, 0.5, 120) == 120);
+}
+
 TEST_CASE("backfill: outlived predictions double, and the head's start is kept") {
   CHECK(expected_end(0, 100, 99) == 100);
   CHECK(expected_end(0, 100, 100) == 200);

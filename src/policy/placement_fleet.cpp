@@ -32,7 +32,7 @@ NodeIndex Fleet::add_node(const NodeSpec& spec) {
   state.memory_left = spec.memory_mib;
   state.device_count = static_cast<std::uint8_t>(spec.devices);
   for (int i = 0; i < spec.devices; ++i)
-    state.devices[static_cast<std::size_t>(i)].vram_left_mib = spec.vram_mib;
+    state.devices[static_cast<std::size_t>(i)].vram_left = spec.vram;
   capacity_milli_ += std::int64_t{spec.devices} * kDeviceMilli;
   nodes_.push_back(state);
   return static_cast<NodeIndex>(nodes_.size() - 1);
@@ -80,9 +80,9 @@ bool Fleet::device_fits(const NodeSpec& spec, const DeviceState& device, const S
     return profile != nullptr && table.best_start(*profile, device.slots_used).has_value();
   }
   if (shape.milli >= kDeviceMilli) return device.mode == DeviceMode::kFree;
-  if (device.mode == DeviceMode::kFree) return device.vram_left_mib >= shape.vram_mib;
+  if (device.mode == DeviceMode::kFree) return device.vram_left >= shape.vram;
   return device.mode == DeviceMode::kShared && device.trust_group == shape.trust_group &&
-         device.milli_left >= shape.milli && device.vram_left_mib >= shape.vram_mib;
+         device.milli_left >= shape.milli && device.vram_left >= shape.vram;
 }
 
 bool Fleet::state_fits(const NodeState& state, const Shape& shape) const {
@@ -105,7 +105,7 @@ Unfit Fleet::classify(const NodeState& state, const Shape& shape) const {
   } else if (!type_allows(spec, shape)) {
     unfit.wrong_model = 1;
   } else if (spec.cpu_milli < shape.cpu_milli || spec.memory_mib < shape.memory_mib ||
-             spec.devices < shape.devices || spec.vram_mib < shape.vram_mib ||
+             spec.devices < shape.devices || spec.vram < shape.vram ||
              (shape.profile != 0 && geometries_[spec.geometry].find(shape.profile) == nullptr)) {
     unfit.too_small = 1;
   } else if (state.cpu_left < shape.cpu_milli) {
@@ -158,13 +158,13 @@ std::optional<Placement> Fleet::tightest(NodeIndex node, const Shape& shape) con
   Placement placement{.node = node};
   for (int taken = 0; taken < shape.devices; ++taken) {
     int best = -1;
-    std::tuple<int, int> best_left;
+    std::tuple<int, std::int64_t> best_left;
     for (int i = 0; i < state.device_count; ++i) {
       const DeviceState& device = state.devices[static_cast<std::size_t>(i)];
       if (((static_cast<unsigned>(placement.devices) >> static_cast<unsigned>(i)) & 1U) != 0 ||
           !device_fits(spec(node), device, shape))
         continue;
-      const std::tuple<int, int> left{device.milli_left, device.vram_left_mib};
+      const std::tuple<int, std::int64_t> left{device.milli_left, device.vram_left};
       if (best >= 0 && left >= best_left) continue;
       best = i;
       best_left = left;
@@ -187,18 +187,18 @@ void Fleet::take_device(const NodeSpec& spec, DeviceState& device, const Shape& 
     device.mode = DeviceMode::kPartitioned;
     device.slots_used = static_cast<std::uint16_t>(device.slots_used | slots);
     device.milli_left = static_cast<std::int16_t>(device.milli_left - profile.milli);
-    device.vram_left_mib -= profile.vram_mib;
-    TRANCHE_CHECK(device.milli_left >= 0 && device.vram_left_mib >= 0);
+    device.vram_left -= profile.vram;
+    TRANCHE_CHECK(device.milli_left >= 0 && device.vram_left >= 0);
   } else if (shape.milli >= kDeviceMilli) {
     device.mode = DeviceMode::kWhole;
     device.milli_left = 0;
-    device.vram_left_mib = 0;
+    device.vram_left = 0;
   } else {
     device.mode = DeviceMode::kShared;
     device.trust_group = shape.trust_group;
     device.milli_left = static_cast<std::int16_t>(device.milli_left - shape.milli);
-    device.vram_left_mib -= shape.vram_mib;
-    TRANCHE_CHECK(device.milli_left >= 0 && device.vram_left_mib >= 0);
+    device.vram_left -= shape.vram;
+    TRANCHE_CHECK(device.milli_left >= 0 && device.vram_left >= 0);
   }
 }
 
@@ -210,7 +210,7 @@ void Fleet::release_device(const NodeSpec& spec, DeviceState& device, const Shap
     const unsigned own =
         shape.profile != 0 ? geometries_[spec.geometry].find(shape.profile)->slots_at(slot) : 0U;
     device = DeviceState{.slots_used = static_cast<std::uint16_t>(device.slots_used & ~own),
-                         .vram_left_mib = spec.vram_mib,
+                         .vram_left = spec.vram,
                          .blocked = device.blocked};
     return;
   }
@@ -219,13 +219,13 @@ void Fleet::release_device(const NodeSpec& spec, DeviceState& device, const Shap
     TRANCHE_CHECK((device.slots_used & profile.slots_at(slot)) == profile.slots_at(slot));
     device.slots_used = static_cast<std::uint16_t>(device.slots_used & ~profile.slots_at(slot));
     device.milli_left = static_cast<std::int16_t>(device.milli_left + profile.milli);
-    device.vram_left_mib += profile.vram_mib;
+    device.vram_left += profile.vram;
   } else {
     TRANCHE_CHECK(device.mode == DeviceMode::kShared);
     device.milli_left = static_cast<std::int16_t>(device.milli_left + shape.milli);
-    device.vram_left_mib += shape.vram_mib;
+    device.vram_left += shape.vram;
   }
-  TRANCHE_CHECK(device.milli_left <= kDeviceMilli && device.vram_left_mib <= spec.vram_mib);
+  TRANCHE_CHECK(device.milli_left <= kDeviceMilli && device.vram_left <= spec.vram);
 }
 
 void Fleet::take(const Shape& shape, const Placement& placement) {
@@ -284,7 +284,7 @@ std::uint32_t Fleet::members_of_empty(const NodeSpec& spec, const Shape& shape) 
   state.memory_left = spec.memory_mib;
   state.device_count = static_cast<std::uint8_t>(spec.devices);
   for (int i = 0; i < spec.devices; ++i)
-    state.devices[static_cast<std::size_t>(i)].vram_left_mib = spec.vram_mib;
+    state.devices[static_cast<std::size_t>(i)].vram_left = spec.vram;
   if (!state_fits(state, shape)) return 0;
   std::int64_t members = INT32_MAX;
   if (shape.cpu_milli > 0) members = std::min(members, spec.cpu_milli / shape.cpu_milli);
@@ -297,7 +297,7 @@ std::uint32_t Fleet::members_of_empty(const NodeSpec& spec, const Shape& shape) 
 // Slices of the shape that one empty device holds, at least one.
 std::int64_t Fleet::per_device(const NodeSpec& spec, const Shape& shape) const {
   if (shape.whole()) return 1;
-  DeviceState device{.vram_left_mib = spec.vram_mib};
+  DeviceState device{.vram_left = spec.vram};
   std::int64_t count = 0;
   while (device_fits(spec, device, shape)) {
     int slot = 0;

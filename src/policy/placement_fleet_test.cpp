@@ -39,7 +39,7 @@ Shape random_shape(Random& random) {
     case 2:
       shape.devices = 1;
       shape.milli = 50 + static_cast<std::int32_t>(random.below(900));
-      shape.vram_mib = static_cast<std::int32_t>(random.below(60000));
+      shape.vram = static_cast<std::int64_t>(random.below(60000));
       shape.trust_group = static_cast<std::uint32_t>(random.below(3));
       break;
     default:
@@ -60,7 +60,7 @@ Fleet small_fleet() {
                     .memory_mib = 262144,
                     .devices = 2 + 2 * (i % 3),
                     .model = i % 2,
-                    .vram_mib = 81920,
+                    .vram = 81920,
                     .geometry = geometry});
   }
   return fleet;
@@ -82,7 +82,7 @@ void check_never_oversold(const Fleet& fleet, const std::vector<Held>& held) {
       for (const Held& one : held) {
         if (one.placement.node != node || ((unsigned{one.placement.devices} >> device) & 1U) == 0) continue;
         milli += one.shape.milli;
-        vram += one.shape.vram_mib;
+        vram += one.shape.vram;
         if (one.shape.profile != 0) {
           const Geometry table = seven_slices();
           const PartitionProfile& profile = *table.find(one.shape.profile);
@@ -91,7 +91,7 @@ void check_never_oversold(const Fleet& fleet, const std::vector<Held>& held) {
           CHECK((slots & mine) == 0);  // on slots nobody has.
           CHECK(mine < 256);
           slots |= mine;
-          vram += profile.vram_mib;
+          vram += profile.vram;
           ++partitions;
         } else if (one.shape.whole()) {
           ++wholes;

@@ -18,7 +18,7 @@ struct PartitionProfile {
   std::int32_t width = 0;    // Memory slots it spans.
   std::uint16_t starts = 0;  // Bit set of legal first slots.
   std::int32_t milli = 0;    // Compute it takes, of the device's 1000.
-  std::int32_t vram_mib = 0;
+  std::int64_t vram = 0;
   std::uint16_t also = 0;  // Marks it takes beside its slots, such as kOnlyMedia.
   auto operator<=>(const PartitionProfile&) const = default;
 

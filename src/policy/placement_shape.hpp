@@ -27,7 +27,7 @@ struct Shape {
   std::int64_t memory_mib = 0;
   std::int32_t devices = 0;
   std::int32_t milli = 0;         // Compute of each device; 1000 = the whole device.
-  std::int32_t vram_mib = 0;      // Of each shared device; a whole device brings all it has.
+  std::int64_t vram = 0;          // Bytes of each shared device; a whole device brings all it has.
   std::int32_t profile = 0;       // Partition profile by its number in the geometry tables; 0 = none.
   ModelSet models = 0;            // Allowed models.
   FilterIndex filter = 0;         // Allowed nodes.
@@ -44,8 +44,8 @@ enum class DeviceMode : std::uint8_t { kFree, kWhole, kShared, kPartitioned };
 struct DeviceState {
   std::int16_t milli_left = kDeviceMilli;
   std::uint16_t slots_used = 0;  // Bit set of memory slots taken by partitions.
-  std::int32_t vram_left_mib = 0;
   std::uint32_t trust_group = 0;  // Of the shares on it.
+  std::int64_t vram_left = 0;     // In bytes: two halves are one whole, whatever it was sold as.
   std::uint16_t tenants = 0;      // Slices on it; the last one to leave frees the mode.
   DeviceMode mode = DeviceMode::kFree;
   bool blocked = false;  // Unhealthy or being drained: nothing new.
@@ -61,7 +61,7 @@ struct NodeSpec {
   std::int64_t memory_mib = 0;
   std::int32_t devices = 0;
   std::int32_t model = 0;      // Bit number in ModelSet, below 64.
-  std::int32_t vram_mib = 0;   // Of each device.
+  std::int64_t vram = 0;       // Bytes of each device.
   std::uint32_t geometry = 0;  // From Fleet::add_geometry; 0 = cannot be partitioned.
   PoolIndex pool = 0;
   auto operator<=>(const NodeSpec&) const = default;

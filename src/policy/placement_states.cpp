@@ -17,13 +17,12 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
 }
 
 std::uint64_t device_word(const DeviceState& device) {
-  const std::uint64_t room =
-      static_cast<std::uint64_t>(static_cast<std::uint16_t>(device.milli_left)) |
-      (static_cast<std::uint64_t>(device.slots_used) << 16U) |
-      (static_cast<std::uint64_t>(static_cast<std::uint32_t>(device.vram_left_mib)) << 32U);
+  const std::uint64_t room = static_cast<std::uint64_t>(static_cast<std::uint16_t>(device.milli_left)) |
+                             (static_cast<std::uint64_t>(device.slots_used) << 16U);
   const std::uint64_t terms = (static_cast<std::uint64_t>(device.trust_group) << 8U) |
                               (static_cast<std::uint64_t>(device.mode) << 1U) | (device.blocked ? 1U : 0U);
-  return terms == 0 ? room : mixed(room, terms);
+  const std::uint64_t word = terms == 0 ? room : mixed(room, terms);
+  return device.vram_left == 0 ? word : mixed(word, static_cast<std::uint64_t>(device.vram_left));
 }
 
 std::uint64_t signature_of(const NodeState& state) {
@@ -56,8 +55,8 @@ LeanNode lean_node(const NodeSpec& spec, const NodeState& state) {
       continue;
     }
     std::int64_t left = device.milli_left;
-    if (spec.vram_mib > 0)
-      left = std::min<std::int64_t>(left, std::int64_t{device.vram_left_mib} * kDeviceMilli / spec.vram_mib);
+    if (spec.vram > 0)
+      left = std::min<std::int64_t>(left, device.vram_left * kDeviceMilli / spec.vram);
     lean.insert(static_cast<int>(left));
   }
   return lean;
@@ -75,11 +74,11 @@ LeanForm lean_form(const Fleet& fleet, const NodeSpec& spec, const Shape& shape)
     const PartitionProfile* profile = fleet.geometry(spec).find(shape.profile);
     possible = possible && profile != nullptr;
     if (profile != nullptr) milli = std::max<std::int64_t>(profile->milli, 1);
-  } else if (shape.shares() && shape.vram_mib > 0) {
-    possible = possible && shape.vram_mib <= spec.vram_mib;
-    if (spec.vram_mib > 0)
+  } else if (shape.shares() && shape.vram > 0) {
+    possible = possible && shape.vram <= spec.vram;
+    if (spec.vram > 0)
       milli =
-          std::max(milli, (std::int64_t{shape.vram_mib} * kDeviceMilli + spec.vram_mib - 1) / spec.vram_mib);
+          std::max(milli, (shape.vram * kDeviceMilli + spec.vram - 1) / spec.vram);
   }
   form.milli = static_cast<std::int16_t>(std::min<std::int64_t>(milli, kDeviceMilli));
   if (!possible) form.devices = -1;

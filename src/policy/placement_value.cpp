@@ -95,7 +95,7 @@ class ValuePolicy final : public PlacementPolicy {
   // wants little of the one and much of the other is looked for once more, node by node, before it is told
   // that nothing fits. So is a partition, which may have more of the compute than of the memory slots.
   [[nodiscard]] std::optional<Placement> anywhere(const Shape& shape) const {
-    if (shape.profile == 0 && (!shape.shares() || shape.vram_mib == 0)) return std::nullopt;
+    if (shape.profile == 0 && (!shape.shares() || shape.vram == 0)) return std::nullopt;
     NodeIndex best = kNoNode;
     for (NodeIndex node = 0; node < fleet_.node_count(); ++node)
       if (fleet_.fits(node, shape) &&

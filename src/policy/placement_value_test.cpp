@@ -22,7 +22,7 @@ Fleet mixed_fleet(int nodes) {
                     .memory_mib = large ? 393216 : 131072,
                     .devices = large ? 8 : 2,
                     .model = large ? 0 : 1,
-                    .vram_mib = 40000});
+                    .vram = 40000});
   }
   return fleet;
 }
@@ -37,7 +37,7 @@ std::vector<Shape> some_kinds(std::uint64_t seed) {
       shape.devices = i % 8 == 1 ? 4 : 1;
       shape.milli = shape.devices > 1 || random.below(2) == 0 ? kDeviceMilli
                                                               : 100 + static_cast<int>(random.below(700));
-      if (shape.milli < kDeviceMilli && random.below(2) == 0) shape.vram_mib = 5000;
+      if (shape.milli < kDeviceMilli && random.below(2) == 0) shape.vram = 5000;
       if (random.below(4) == 0) shape.models = 1 + random.below(2);
     }
     kinds.push_back(shape);
@@ -142,7 +142,7 @@ TEST_CASE("default policy: nodes and kinds may come later") {
   const KindIndex eight =
       placer.kind({.cpu_milli = 8000, .memory_mib = 10, .devices = 8, .milli = kDeviceMilli});
   CHECK_FALSE(placer.place(eight).has_value());
-  placer.add_node({.cpu_milli = 128000, .memory_mib = 262144, .devices = 8, .model = 5, .vram_mib = 1000});
+  placer.add_node({.cpu_milli = 128000, .memory_mib = 262144, .devices = 8, .model = 5, .vram = 1000});
   const auto placement = placer.place(eight);
   REQUIRE(placement.has_value());
   CHECK(placement->node == 1);

@@ -23,12 +23,13 @@ Seconds RecentSamples::quantile(double q) const {
   return sorted_[static_cast<std::size_t>(q * static_cast<double>(sorted_.size() - 1))];
 }
 
-Seconds RecentSamples::quantile_beyond(Seconds elapsed, double q) const {
+std::optional<Seconds> RecentSamples::quantile_beyond(Seconds elapsed, double q, std::ptrdiff_t more) const {
   const auto first = std::upper_bound(sorted_.begin(), sorted_.end(), elapsed);
-  const auto count = sorted_.end() - first;
-  if (count == 0) return std::max<Seconds>(1, elapsed * 2);
-  const auto index = static_cast<std::ptrdiff_t>(q * static_cast<double>(count));
-  return first[std::clamp<std::ptrdiff_t>(index, 0, count - 1)];
+  const std::ptrdiff_t count = sorted_.end() - first;
+  if (count + more == 0) return std::nullopt;
+  const auto drawn = static_cast<std::ptrdiff_t>(q * static_cast<double>(count + more));
+  const std::ptrdiff_t index = std::clamp<std::ptrdiff_t>(drawn, 0, count + more - 1);
+  return index < count ? std::optional(first[index]) : std::nullopt;
 }
 
 std::int32_t RuntimeHistory::set_of(GroupIndex group, std::int32_t gpus) {
@@ -66,10 +67,12 @@ Seconds RuntimeHistory::predict(RuntimeKind kind) const {
   return samples == nullptr ? kUnknownRuntime : std::max<Seconds>(1, samples->quantile(0.5));
 }
 
-Seconds RuntimeHistory::draw(RuntimeKind kind, Seconds elapsed, double q) const {
+Seconds RuntimeHistory::draw(RuntimeKind kind, Seconds elapsed, double q, Seconds declared) const {
   const RecentSamples* samples = best(kind);
-  if (samples == nullptr) return std::max(kUnknownRuntime, elapsed * 2);
-  return samples->quantile_beyond(elapsed, q);
+  if (samples == nullptr) return declared > 0 ? declared : std::max(kUnknownRuntime, elapsed * 2);
+  const auto like = samples->quantile_beyond(elapsed, q, declared > 0 ? kDeclarationWeight : 0);
+  if (declared > 0) return std::min(like.value_or(declared), declared);
+  return like.value_or(std::max<Seconds>(1, elapsed * 2));
 }
 
 }  // namespace tranche::policy

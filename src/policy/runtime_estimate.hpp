@@ -6,6 +6,7 @@
 // With too few of those it asks wider circles: the group, then the size, then everybody, then a constant.
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -20,8 +21,11 @@ class RecentSamples {
   void add(Seconds value);
   [[nodiscard]] std::size_t size() const { return sorted_.size(); }
   [[nodiscard]] Seconds quantile(double q) const;  // Lower of the two neighbours; never called when empty.
-  // A draw by quantile among samples longer than `elapsed`; twice `elapsed` when none is.
-  [[nodiscard]] Seconds quantile_beyond(Seconds elapsed, double q) const;
+  // A draw by quantile among samples longer than `elapsed`, and `more` beside them that are longer than all;
+  // nothing: it fell among those.
+  [[nodiscard]] std::optional<Seconds> quantile_beyond(Seconds elapsed,
+                                                       double q,
+                                                       std::ptrdiff_t more) const;
 
  private:
   std::size_t limit_ = 0;
@@ -36,12 +40,15 @@ using RuntimeKind = std::int32_t;
 class RuntimeHistory {
  public:
   static constexpr Seconds kUnknownRuntime = 3600;
+  static constexpr std::ptrdiff_t kDeclarationWeight = 3;
 
   RuntimeKind kind(GroupIndex group, std::int32_t gpus);
   void finished(RuntimeKind kind, Seconds ran);
   [[nodiscard]] Seconds predict(RuntimeKind kind) const;
-  // The q-quantile of total run times among those that outlived `elapsed`.
-  [[nodiscard]] Seconds draw(RuntimeKind kind, Seconds elapsed, double q) const;
+  // The q-quantile of total run times among those that outlived `elapsed`. A job that declared how long it
+  // takes at most (0: it did not) is believed as much as kDeclarationWeight of its like would be: it is all
+  // that is known of the first of its kind, and of one that outlived all its like.
+  [[nodiscard]] Seconds draw(RuntimeKind kind, Seconds elapsed, double q, Seconds declared = 0) const;
 
  private:
   struct Kind {

@@ -71,8 +71,10 @@ class Ahead {
             ? kMiddle
             : policy::draw_quantile(
                   options_.seed, options_.run, options_.runs, kind, static_cast<std::int32_t>(job.id.value));
-    const auto total = seconds(history_.draw(kind, std::chrono::floor<seconds>(elapsed).count(), q));
-    return job.ask.time > Duration{} ? std::min<Duration>(total, job.ask.time) : Duration(total);
+    return seconds(history_.draw(kind,
+                                 std::chrono::floor<seconds>(elapsed).count(),
+                                 q,
+                                 std::chrono::ceil<seconds>(job.ask.time).count()));
   }
 
   void plan_end(const Job& job) {

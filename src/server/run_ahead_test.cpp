@@ -86,6 +86,18 @@ TEST_CASE("run ahead: time limits bound what history says, and windows that open
   CHECK(is_about(booked.wait_of(waits), 2h));
 }
 
+TEST_CASE("run ahead: a declared time is believed before a few short jobs that were something else") {
+  Queue world;
+  world.node("a", 1);
+  world.history(gpus(1), 20s, 1);
+  world.running(timed(gpus(1), 10min));
+  const JobId next = world.submit(world.ana, gpus(1));
+  world.schedule();
+  CHECK(is_about(world.wait_of(next), 10min));
+  world.clock += 30s;  // Longer than anything that has run here.
+  CHECK(is_about(world.wait_of(next), 9min + 30s));
+}
+
 TEST_CASE("run ahead: what never fits never starts") {
   Queue world;
   const JobId never = world.submit(world.ana, gpus(2));  // Nobody knows yet what there will be.
@@ -100,7 +112,7 @@ TEST_CASE("sooner: a smaller share starts beside what runs") {
   world.running(timed(gpus(1, 500), 5h));
   const JobId whole = world.submit(world.ana, gpus(1, 800));
   world.schedule();
-  CHECK(is_about(world.wait_of(whole), 1h));  // Nobody like it has run: an hour is assumed.
+  CHECK(is_about(world.wait_of(whole), 5h));  // Nobody like it has run: it takes what it declared.
   const auto changes = changes_for(world.state.jobs.at(whole));
   REQUIRE_FALSE(changes.empty());
   CHECK(changes[0].how == "--gpus 0.4 instead of 0.8");
@@ -118,7 +130,7 @@ TEST_CASE("sooner: only what admission would let through, which does not count t
   REQUIRE(world.limit(world.acme, quota).has_value());
   wire::Ask preemptible = world.state.jobs.at(job).ask;
   preemptible.preemptible = true;
-  CHECK(is_about(world.wait_of(job, &preemptible), 1h));
+  CHECK(is_about(world.wait_of(job, &preemptible), 5h));
   wire::Ask first = world.state.jobs.at(job).ask;
   first.priority = 75;
   CHECK_FALSE(world.wait_of(job, &first).has_value());

@@ -82,6 +82,25 @@ struct LevelRiskView {
 };
 BOOST_DESCRIBE_STRUCT(LevelRiskView, (), (job, left, booking, service, missing_gpu_milli, message))
 
+struct LevelMonthView {
+  Instant month{};  // Its beginning.
+  std::uint64_t kept = 0;
+  std::uint64_t missed = 0;
+  std::optional<std::uint32_t> attained_permille{};
+  Money credited{};
+  std::optional<std::uint32_t> was_delivered_permille{};
+  std::optional<std::uint32_t> was_guaranteed_permille{};
+};
+BOOST_DESCRIBE_STRUCT(LevelMonthView,
+                      (),
+                      (month,
+                       kept,
+                       missed,
+                       attained_permille,
+                       credited,
+                       was_delivered_permille,
+                       was_guaranteed_permille))
+
 struct LevelView {
   std::string name{};
   std::string party{};  // Path.
@@ -101,6 +120,7 @@ struct LevelView {
   bool keep_objectives = false;
   std::uint32_t guarantee_permille = 0;                    // Promised; zero: it is not.
   std::optional<std::uint32_t> was_guaranteed_permille{};  // Over the days of this month, today included.
+  std::optional<LevelMonthView> before{};                  // The last month before this one that counted.
 };
 BOOST_DESCRIBE_STRUCT(LevelView,
                       (),
@@ -121,7 +141,8 @@ BOOST_DESCRIBE_STRUCT(LevelView,
                        was_delivered_permille,
                        keep_objectives,
                        guarantee_permille,
-                       was_guaranteed_permille))
+                       was_guaranteed_permille,
+                       before))
 
 struct LevelList {
   std::vector<LevelView> items{};

@@ -32,12 +32,6 @@ void take_profile(Ask& ask, const GpuItem& item, const GpuModel* model) {
   ask.vram_each = profile->memory.count;
 }
 
-constexpr std::int64_t kMib = 1 << 20;
-// Slices are cut in whole MiB.
-std::int64_t in_mib(std::int64_t bytes) {
-  return (bytes + kMib - 1) / kMib * kMib;
-}
-
 struct Devices {  // What a share of a device that is not named means.
   std::int64_t reference = 0;
   std::int64_t smallest = 0;
@@ -60,11 +54,10 @@ void take_gpus(Ask& ask, const GpuItem& item, const Devices& known) {
   if (item.milli_max > 0 || item.vram_max.count > 0) {
     const std::int64_t vram_max = item.vram_max.count > 0 ? item.vram_max.count : item.vram.count;
     const std::uint32_t milli_max = item.milli_max > 0 ? item.milli_max : item.milli;
-    ask.vram_each = in_mib(ask.vram_each);
     ask.range = SliceRange{.milli_min = ask.milli_each,
                            .milli_max = std::max(milli_of(milli_max, vram_max), ask.milli_each),
                            .vram_min = ask.vram_each,
-                           .vram_max = std::max(in_mib(vram_of(vram_max, milli_max)), ask.vram_each)};
+                           .vram_max = std::max(vram_of(vram_max, milli_max), ask.vram_each)};
   }
   if (!item.profile.empty()) take_profile(ask, item, model);
 }
