@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "guard/lz4_block.hpp"
+#include "guard/zstd_frame.hpp"
 
 namespace tranche::guard {
 namespace {
@@ -16,8 +17,8 @@ constexpr std::uint64_t kCodeGranularity = 2ULL << 20;
 constexpr std::uint64_t kCodePerText = 2;  // Bytes of machine code for one of PTX, with room to spare.
 constexpr std::uint64_t kVariableAlign = 256;
 constexpr std::uint16_t kText = 1, kElf = 2;
-constexpr std::uint64_t kLz4 = 0x2000;
-constexpr std::uint64_t kCompressed = 0x1000 | kLz4 | 0x8000;
+constexpr std::uint64_t kLz4 = 0x2000, kZstd = 0x8000;
+constexpr std::uint64_t kCompressed = 0x1000 | kLz4 | kZstd;
 constexpr std::uint64_t kUnpackAtMost = 64ULL << 20;  // Of one image: a tenth of a second.
 
 struct FatHeader {
@@ -152,8 +153,8 @@ StatedSize size_in_entry(std::uint16_t kind, const unsigned char* payload, std::
 StatedSize size_in_packed(const FatEntry& entry, const unsigned char* payload, std::uint64_t& left) {
   StatedSize size{rounded(entry.unpacked_bytes * (entry.kind == kText ? kCodePerText : 1)), false};
   const std::uint64_t packed = std::min<std::uint64_t>(entry.packed_bytes, entry.payload_bytes);
-  if ((entry.flags & kCompressed) != kLz4 || entry.unpacked_bytes == 0 || entry.unpacked_bytes > left)
-    return size;
+  const std::uint64_t way = entry.flags & kCompressed;
+  if ((way != kLz4 && way != kZstd) || entry.unpacked_bytes == 0 || entry.unpacked_bytes > left) return size;
   left -= entry.unpacked_bytes;
   void* room = ::mmap(nullptr,
                       entry.unpacked_bytes,
@@ -163,7 +164,8 @@ StatedSize size_in_packed(const FatEntry& entry, const unsigned char* payload, s
                       0);
   if (room == MAP_FAILED) return size;
   auto* unpacked = static_cast<unsigned char*>(room);
-  const std::uint64_t bytes = unpack_lz4(payload, packed, unpacked, entry.unpacked_bytes);
+  const auto unpack = way == kLz4 ? unpack_lz4 : unpack_zstd;
+  const std::uint64_t bytes = unpack(payload, packed, unpacked, entry.unpacked_bytes);
   if (const StatedSize inside = size_in_entry(entry.kind, unpacked, bytes); bytes != 0 && inside.whole)
     size = inside;
   ::munmap(room, entry.unpacked_bytes);

@@ -3,42 +3,20 @@
 #include <type_traits>
 
 #include "guard/cuda/launch.hpp"
+#include "guard/cuda/own_stream.hpp"
 
 namespace tranche::guard::cuda {
 
 PointerTable memory_table;  // NOLINT
 PointerTable object_table;  // NOLINT
 
-namespace {
-
-// On a stream of its own, which waits for no other and breaks no capture.
-bool zero_now(Pointer pointer, std::uint64_t bytes) {
-  Stream stream = nullptr;
-  auto* create = DRIVER(cuStreamCreate, Result(Stream*, unsigned));
-  auto* set = DRIVER(cuMemsetD8Async, Result(Pointer, unsigned char, std::size_t, Stream));
-  auto* finish = DRIVER(cuStreamSynchronize, Result(Stream));
-  auto* destroy = DRIVER(cuStreamDestroy_v2, Result(Stream));
-  if (create == nullptr || set == nullptr || finish == nullptr || destroy == nullptr) return false;
-  if (create(&stream, kStreamNonBlocking) != kSuccess) return false;
-  const bool done = set(pointer, 0, bytes, stream) == kSuccess && finish(stream) == kSuccess;
-  destroy(stream);
-  return done;
-}
-
-}  // namespace
-
 // Done when it returns: the program may read from any stream, and none of them would wait for another.
 void clean_new(std::uint32_t device, Pointer pointer, std::uint64_t bytes) {
-  if (!must_zero_on_alloc(device) || zero_now(pointer, bytes)) return;
+  if (!must_zero_on_alloc(device) || OwnStream().zero(pointer, bytes)) return;
   auto* set = DRIVER(cuMemsetD8_v2, Result(Pointer, unsigned char, std::size_t));
   auto* finish = DRIVER(cuStreamSynchronize, Result(Stream));
   if (set != nullptr) set(pointer, 0, bytes);
   if (finish != nullptr) finish(kLegacyStream);
-}
-void clean_new_on(std::uint32_t device, Pointer pointer, std::uint64_t bytes, Stream stream) {
-  if (!must_zero_on_alloc(device)) return;
-  if (auto* set = DRIVER(cuMemsetD8Async, Result(Pointer, unsigned char, std::size_t, Stream)))
-    set(pointer, 0, bytes, stream);
 }
 // Work on the device like any other: whoever frees in a loop pays for it.
 void clean_old(std::uint32_t device, Pointer pointer, std::uint64_t bytes) {

@@ -49,7 +49,6 @@ Result allocate(const char* api, std::uint32_t device, std::uint64_t bytes, Ask 
 
 // A program must not read what somebody else left behind.
 void clean_new(std::uint32_t device, Pointer pointer, std::uint64_t bytes);
-void clean_new_on(std::uint32_t device, Pointer pointer, std::uint64_t bytes, Stream stream);
 void clean_old(std::uint32_t device, Pointer pointer, std::uint64_t bytes);
 // Arrays have no addresses: zeros are copied into them. `levels` is zero for an array without mipmaps.
 void clean_new_array(std::uint32_t device, void* array, unsigned levels);

@@ -3,17 +3,22 @@
 // pools are charged, by what they say they hold: the device never holds more than the account. Graphs have
 // such a pool on each device, which has no handle of its own.
 #include <algorithm>
+#include <cstdio>
 #include <sched.h>
 #include <type_traits>
+#include <unistd.h>
 
 #include "guard/cuda/graph_memory.hpp"
 #include "guard/cuda/launch.hpp"
+#include "guard/cuda/pool_contents.hpp"
 
 namespace tranche::guard::cuda {
 namespace {
 
 constexpr std::uint32_t kPoolsMax = 64;
-constexpr int kReservedNow = 5;       // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+constexpr int kReservedNow = 5;  // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
+constexpr int kUsedNow = 7;      // CU_MEMPOOL_ATTR_USED_MEM_CURRENT
+constexpr int kFreedComesBackMs = 10'000;
 constexpr int kGraphReservedNow = 2;  // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
 
 struct Pool {
@@ -43,6 +48,12 @@ bool is_graph_memory(const void* handle) {
   return handle >= graph_marks && handle < graph_marks + kDevicesMax;
 }
 
+void* current_pool(std::uint32_t device) {
+  void* pool = nullptr;
+  auto* ask = DRIVER(cuDeviceGetMemPool, Result(void**, Device));
+  return ask != nullptr && ask(&pool, static_cast<Device>(device)) == kSuccess ? pool : nullptr;
+}
+
 bool reserved_by(void* pool, std::uint64_t& bytes) {
   if (is_graph_memory(pool)) {
     auto* graphs = DRIVER(cuDeviceGetGraphMemAttribute, Result(Device, int, void*));
@@ -56,10 +67,8 @@ bool reserved_by(void* pool, std::uint64_t& bytes) {
 // The pool's place; zero where the driver does not tell what pools hold, or there are too many.
 std::uint32_t place_of(void* pool, std::uint32_t device) {
   std::uint64_t ignored = 0;
-  auto* current = DRIVER(cuDeviceGetMemPool, Result(void**, Device));
-  if (pool == nullptr && (current == nullptr || current(&pool, static_cast<Device>(device)) != kSuccess))
-    return 0;
-  if (!reserved_by(pool, ignored)) return 0;
+  if (pool == nullptr) pool = current_pool(device);
+  if (pool == nullptr || !reserved_by(pool, ignored)) return 0;
   const Hold hold;
   std::uint32_t free = 0;
   for (std::uint32_t i = 1; i < kPoolsMax; ++i) {
@@ -88,40 +97,116 @@ bool settle(std::uint32_t place, std::uint64_t extra, std::uint64_t* came_back =
   return true;
 }
 
+// Something was freed, and its pool has not given it back.
+bool freed_is_kept(std::uint32_t device) {
+  auto* ask = DRIVER(cuMemPoolGetAttribute, Result(void*, int, void*));
+  const Hold hold;
+  for (const Pool& pool : pools) {
+    std::uint64_t used = 0;
+    if (pool.handle == nullptr || is_graph_memory(pool.handle) || pool.device != device) continue;
+    if (ask != nullptr && ask(pool.handle, kUsedNow, &used) == kSuccess && used < pool.charged) return true;
+  }
+  return false;
+}
+
+void tell_unzeroed(const char* api) {
+  char text[160];
+  const int length = std::snprintf(text,
+                                   sizeof text,
+                                   "tranche-guard: %s: the device holds what others left, and this driver "
+                                   "cannot zero memory of pools\n",
+                                   api);
+  if (length > 0 && ::write(STDERR_FILENO, text, static_cast<std::size_t>(length)) < 0) return;
+}
+
 VramAnswer reserve_for_pool(std::uint32_t device, std::uint64_t bytes) {
   VramAnswer answer = reserve(device, bytes);
   if (!answer.granted && settle_pools(PoolCare::kTrim)) answer = reserve(device, bytes);
   return answer;
 }
 
+// What was freed comes back when its stream gets there. On a dirty device nothing is used again before that,
+// so there the limit is reached earlier, and waiting helps; but not for ever, because a stream may wait for
+// its program.
+VramAnswer reserve_for_zeroed(std::uint32_t device, std::uint64_t bytes) {
+  VramAnswer answer = reserve_for_pool(device, bytes);
+  for (int i = 0; i < kFreedComesBackMs && !answer.granted && freed_is_kept(device); ++i) {
+    ::usleep(1'000);
+    answer = reserve_for_pool(device, bytes);
+  }
+  return answer;
+}
+
+struct StreamOrdered {
+  const char* api;
+  void* pool;
+  Pointer* out;
+  std::size_t bytes;
+  std::uint32_t device;
+};
+
+Result remember_in(std::uint32_t place, const StreamOrdered& wanted, const VramAnswer& answer, Stream where) {
+  if (place != 0 && !settle(place, wanted.bytes)) {
+    auto* undo = DRIVER(cuMemFreeAsync, Result(Pointer, Stream));
+    if (undo != nullptr) undo(*wanted.out, where);
+    settle_pools(PoolCare::kTrim);
+    log_refusal(wanted.api, wanted.device, wanted.bytes, answer);
+    return kOutOfMemory;
+  }
+  memory_table.insert(
+      {*wanted.out, wanted.bytes, wanted.device, place == 0 ? kPlain : kPooled, place == 0 ? 1 : place, 0});
+  return kSuccess;
+}
+
+// The driver is asked by `ask`; on a dirty device nobody learns the address before the memory is zero.
+template <class Ask>
+Result allocate_from_pool(const StreamOrdered& wanted, Stream where, bool dirty, Ask ask) {
+  const std::uint32_t place = place_of(wanted.pool, wanted.device);
+  const VramAnswer answer =
+      dirty ? reserve_for_zeroed(wanted.device, wanted.bytes) : reserve_for_pool(wanted.device, wanted.bytes);
+  if (!answer.granted) {
+    log_refusal(wanted.api, wanted.device, wanted.bytes, answer);
+    return kOutOfMemory;
+  }
+  const Result outcome = ask();
+  if (outcome != kSuccess) {
+    release(wanted.device, wanted.bytes);
+    return outcome;
+  }
+  return remember_in(place, wanted, answer, where);
+}
+
+Result allocate_zeroed(StreamOrdered wanted, Stream where) {
+  if (wanted.pool == nullptr) wanted.pool = current_pool(wanted.device);
+  const Result outcome = allocate_from_pool(
+      wanted, where, true, [&] { return take_zeroed(wanted.out, wanted.bytes, wanted.pool); });
+  if (outcome == kNotSupported) tell_unzeroed(wanted.api);
+  return outcome;
+}
+
 // Inside a capture it becomes a node of the graph and is charged when that runs.
 template <class Ask>
 Result allocate_on_stream(
     const char* api, void* pool, Pointer* out, std::size_t bytes, Stream stream, bool per_thread, Ask ask) {
-  if (is_capturing(stream, per_thread)) return ask();
-  const std::uint32_t device = current_device();
-  const std::uint32_t place = place_of(pool, device);
-  const VramAnswer answer = reserve_for_pool(device, bytes);
-  if (!answer.granted) {
-    log_refusal(api, device, bytes, answer);
-    return kOutOfMemory;
-  }
-  const Result outcome = ask();
+  if (out == nullptr || is_capturing(stream, per_thread)) return ask(out);
+  const StreamOrdered wanted{api, pool, out, bytes, current_device()};
   const Stream where = explicit_stream(stream, per_thread ? StreamKind::kPerThread : StreamKind::kLegacy);
-  if (outcome != kSuccess || out == nullptr) {
-    release(device, bytes);
-    return outcome;
-  }
-  if (place != 0 && !settle(place, bytes)) {
+  if (must_zero_on_alloc(wanted.device)) return allocate_zeroed(wanted, where);
+  Pointer taken = 0;
+  const StreamOrdered hidden{api, pool, &taken, bytes, wanted.device};
+  const Result outcome = allocate_from_pool(hidden, where, false, [&] { return ask(&taken); });
+  if (outcome != kSuccess) return outcome;
+  if (must_zero_on_alloc(wanted.device)) {  // Somebody left something meanwhile.
+    auto* set = DRIVER(cuMemsetD8Async, Result(Pointer, unsigned char, std::size_t, Stream));
     auto* undo = DRIVER(cuMemFreeAsync, Result(Pointer, Stream));
-    if (undo != nullptr) undo(*out, where);
-    settle_pools(PoolCare::kTrim);
-    log_refusal(api, device, bytes, answer);
-    return kOutOfMemory;
+    TableEntry entry;
+    if (set != nullptr) set(taken, 0, bytes, where);  // The pool may keep it until the device is clean again.
+    if (undo != nullptr && undo(taken, where) == kSuccess && memory_table.remove(taken, entry))
+      uncharge_pointer(entry);
+    return allocate_zeroed(wanted, where);
   }
-  memory_table.insert({*out, bytes, device, place == 0 ? kPlain : kPooled, place == 0 ? 1 : place, 0});
-  clean_new_on(device, *out, bytes, where);
-  return outcome;
+  *out = taken;
+  return kSuccess;
 }
 
 template <class Ask>
@@ -237,23 +322,23 @@ using namespace tranche::guard::cuda;  // NOLINT
 using Result = tranche::guard::cuda::Result;
 
 GUARD_EXPORT Result cuMemAllocAsync(Pointer* out, std::size_t bytes, Stream stream) {
-  return allocate_on_stream("cuMemAllocAsync", nullptr, out, bytes, stream, false, [&] {
-    return REAL(cuMemAllocAsync)(out, bytes, stream);
+  return allocate_on_stream("cuMemAllocAsync", nullptr, out, bytes, stream, false, [&](Pointer* taken) {
+    return REAL(cuMemAllocAsync)(taken, bytes, stream);
   });
 }
 GUARD_EXPORT Result cuMemAllocAsync_ptsz(Pointer* out, std::size_t bytes, Stream stream) {
-  return allocate_on_stream("cuMemAllocAsync", nullptr, out, bytes, stream, true, [&] {
-    return REAL(cuMemAllocAsync_ptsz)(out, bytes, stream);
+  return allocate_on_stream("cuMemAllocAsync", nullptr, out, bytes, stream, true, [&](Pointer* taken) {
+    return REAL(cuMemAllocAsync_ptsz)(taken, bytes, stream);
   });
 }
 GUARD_EXPORT Result cuMemAllocFromPoolAsync(Pointer* out, std::size_t bytes, void* pool, Stream stream) {
-  return allocate_on_stream("cuMemAllocFromPoolAsync", pool, out, bytes, stream, false, [&] {
-    return REAL(cuMemAllocFromPoolAsync)(out, bytes, pool, stream);
+  return allocate_on_stream("cuMemAllocFromPoolAsync", pool, out, bytes, stream, false, [&](Pointer* taken) {
+    return REAL(cuMemAllocFromPoolAsync)(taken, bytes, pool, stream);
   });
 }
 GUARD_EXPORT Result cuMemAllocFromPoolAsync_ptsz(Pointer* out, std::size_t bytes, void* pool, Stream stream) {
-  return allocate_on_stream("cuMemAllocFromPoolAsync", pool, out, bytes, stream, true, [&] {
-    return REAL(cuMemAllocFromPoolAsync_ptsz)(out, bytes, pool, stream);
+  return allocate_on_stream("cuMemAllocFromPoolAsync", pool, out, bytes, stream, true, [&](Pointer* taken) {
+    return REAL(cuMemAllocFromPoolAsync_ptsz)(taken, bytes, pool, stream);
   });
 }
 GUARD_EXPORT Result cuMemFreeAsync(Pointer pointer, Stream stream) {
@@ -267,7 +352,7 @@ GUARD_EXPORT Result cuMemFreeAsync_ptsz(Pointer pointer, Stream stream) {
 GUARD_EXPORT Result cuMemPoolSetAttribute(void* pool, int attribute, void* value) {
   std::uint64_t nothing = 0;
   if (attribute == kPoolReleaseThreshold && value != nullptr) value = &nothing;
-  return REAL(cuMemPoolSetAttribute)(pool, attribute, value);
+  return set_pool_attribute(pool, attribute, value);
 }
 
 GUARD_EXPORT Result cuMemPoolTrimTo(void* pool, std::size_t keep) {
