@@ -37,8 +37,15 @@ def prometheus_takes_every_line():
             assert text.count(f"\nDCGM_FI_DEV_{name}{{") == 2, (name, text)
         line = next(line for line in text.splitlines() if line.startswith("DCGM_FI_DEV_FB_TOTAL{"))
         assert 'hostname="sim-a"' in line and 'simulated="true"' in line and 'gpu="0"' in line, line
-        assert 'tranche_tenant_running_jobs{tenant="acme"} 1' in text, text
-        assert 'tranche_queue_jobs{tenant="blue"} 0' in text, text
+        # Never summed: what the tenant does on simulated devices is none of what it does on real ones.
+        assert 'tranche_tenant_running_jobs{tenant="acme",simulated="true"} 1' in text, text
+        assert 'tranche_tenant_gpus{tenant="acme",simulated="true"} 1.000' in text, text
+        assert 'tranche_tenant_gpus{tenant="acme",simulated="false"} 0.000' in text, text
+        assert 'tranche_queue_jobs{tenant="blue",simulated="false"} 0' in text, text
+        for name in ("ECC_SBE_VOL_TOTAL", "ECC_DBE_VOL_TOTAL", "MEM_COPY_UTIL"):
+            assert text.count(f"\nDCGM_FI_DEV_{name}{{") == 2, (name, text)
+        for name in ("SM_ACTIVE", "DRAM_ACTIVE"):
+            assert text.count(f"\nDCGM_FI_PROF_{name}{{") == 2, (name, text)
         assert 'Hostname="sim-a"' in site.operator.get("/metrics?hostname_label=Hostname").body
         assert site.ana.get("/metrics").status == 403
         tool = promtool()
@@ -97,7 +104,11 @@ def top_shows_ones_own_and_hides_the_others():
         mine = json.loads(cli(site, "top", "--once", "-o", "json")[1])
         slices = [one for device in mine["devices"] for one in device["slices"]]
         assert slices[0]["job"] == job and slices[0]["owner"] == "acme/ana", slices
-        assert mine["queues"][0]["tenant"] == "acme" and mine["queues"][0]["running"] == 1, mine
+        real = site.submit("sleep 600", infra="local")
+        site.until_state(real, "pending")  # No node of this site could run it.
+        mine = json.loads(cli(site, "top", "--once", "-o", "json")[1])
+        assert [(one["tenant"], one["simulated"], one["running"], one["pending"]) for one in mine["queues"]] == [
+            ("acme", False, 0, 1), ("acme", True, 1, 0)], mine
         theirs = cli(site, "top", "--once", "-o", "json", token=token)[1].decode()
         assert "canary" not in theirs and job not in theirs and "acme" not in theirs, theirs
         assert [one["milli"] for device in json.loads(theirs)["devices"] for one in device["slices"]] == [1000]
