@@ -62,7 +62,7 @@ def reader(site, **more):
 
 def bodies_are_passed_on_as_they_come():
     """The replica has the first bytes before the client has sent the last, with a length and in chunks; and no limit."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         service = reader(site)
         connection, prefix = service.connect()
         connection.putrequest("POST", prefix + "/known")
@@ -96,7 +96,7 @@ def bodies_are_passed_on_as_they_come():
 
 def a_client_that_stops_reading():
     """It asks for megabytes and reads none: its connection is cut in time, its replica is free again, others go on."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         service = Service(site, timeout="2s").set()
         service.until(lambda v: v["ready"] == 1)
         url = urllib.parse.urlsplit(service.url)
@@ -116,7 +116,7 @@ def a_client_that_stops_reading():
 
 def a_flood_of_connections():
     """Thousands of connections that say nothing: a service is answered beside them, and those beyond are told."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         service = Service(site).set()
         service.until(lambda v: v["ready"] == 1)
         url = urllib.parse.urlsplit(service.url)
@@ -140,7 +140,7 @@ def a_flood_of_connections():
 
 def limits_of_requests_and_tokens():
     """By the second, by the minute and by the period, for each tenant that calls; every 429 says what for."""
-    with Site() as site:
+    with Site(devices=False) as site:
         site.agent("n1")
         site.operator.post("/v1/tenants", {"name": "blue"})
         site.operator.post("/v1/tenants", {"name": "green"})
@@ -173,7 +173,7 @@ def limits_of_requests_and_tokens():
 
 def a_notebook_has_an_origin_of_its_own():
     """At its own host it signs in, with a cookie for that host alone; at the shared one browsers are sent there."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         service = Service(site, personal=True, keep_path=True, ready="/acme/echo/health").set()
         view = service.view()
         origin = urllib.parse.urlsplit(view["origin"])
@@ -238,7 +238,7 @@ def a_notebook_is_its_owners_alone():
     """Signed in by the address once, pages and WebSockets pass with the cookie; nobody else's token does; idle it stops."""
     if subprocess.run([DEBIAN_PYTHON, "-c", "import websockets"], capture_output=True, check=False).returncode != 0:
         return "[skipped] python3-websockets is not installed"
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         done = subprocess.run([TRANCHE, "notebook", "--cpus", "0.25+", "--idle-stop", "1s", "--env", "CODE=" + DESK, "-o", "json",
                                "--", "sh", "-c", f'exec {DEBIAN_PYTHON} -c "$CODE"'], text=True, capture_output=True, check=False,
                               timeout=PATIENCE, env={**os.environ, "TRANCHE_TOKEN": site.token,

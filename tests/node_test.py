@@ -143,10 +143,11 @@ SHARED = []
 
 
 @contextlib.contextmanager
-def shared_site():
-    """The one server and agent of all cases of a file that change neither: starting them is most of a short case."""
+def shared_site(devices=True):
+    """The one server and agent of all cases of a file that change neither: starting them is most of a short case. A file
+    that asks for no devices says so, and none is tested for it."""
     if not SHARED:
-        SHARED.append(Site().__enter__())
+        SHARED.append(Site(devices=devices).__enter__())
         atexit.register(SHARED[0].__exit__, None, None, None)
         SHARED[0].agent("n1")
     site = SHARED[0]
@@ -159,8 +160,7 @@ def shared_site():
 
 def a_job_runs_and_its_end_is_told():
     """Output, exit code, signal and message of a job come back as they were."""
-    with Site(devices=False) as site:
-        site.agent()
+    with shared_site(devices=False) as site:
         good = site.submit("echo hello from $TRANCHE_JOB; echo trouble >&2")
         bad = site.submit("exit 7")
         shot = site.submit("kill -9 $$")
@@ -175,7 +175,7 @@ def a_job_runs_and_its_end_is_told():
 
 def invitations_work_once_and_only_for_us():
     """A used, unknown or foreign invitation, and a wrong pin, bring nobody in."""
-    with Site(devices=False) as site:
+    with shared_site(devices=False) as site:
         agent = site.agent("first")
         agent.stop()
         shutil.rmtree(agent.data)
@@ -192,8 +192,7 @@ def invitations_work_once_and_only_for_us():
 
 def a_stop_reaches_the_process():
     """A running job is stopped in its own way, and a time limit ends what does not end by itself."""
-    with Site(devices=False) as site:
-        site.agent()
+    with shared_site(devices=False) as site:
         polite = site.submit("trap 'echo saved; exit 0' USR1 TERM; echo ready; while :; do sleep 0.05; done")
         site.until(lambda: "ready" in site.logs(polite), lambda: json.dumps(site.job(polite)))
         assert site.ana.post(f"/v1/jobs/{polite}/stop").status == 200
@@ -208,11 +207,12 @@ def whoever_dies_the_work_goes_on():
     """The agent is killed and comes back: the job it ran is adopted. The server is killed: it learns the end."""
     with Site(devices=False) as site:
         agent = site.agent()
-        job = site.submit("echo started; n=0; while [ $n -lt 100 ]; do sleep 0.05; n=$((n+1)); done; echo finished")
+        job = site.submit("echo started; until [ -e /checkpoint/go ]; do sleep 0.05; done; echo finished")
         site.until(lambda: "started" in site.logs(job))
         agent.kill()
         agent.start("--drain-on-exit")
         site.platform.kill()
+        (agent.data / "checkpoints" / job / "go").touch()  # Nobody is there to hear of its end.
         site.restart()
         site.until_state(job, "succeeded", "failed")
         detail = site.job(job)
@@ -226,7 +226,7 @@ def a_new_agent_adopts_every_job():
     with Site(devices=False) as site:
         agent = site.agent()
         count = 20
-        run = ("echo begin $$; n=0; while [ $n -lt 100 ]; do n=$((n+1)); echo line $n; "
+        run = ("echo begin $$; n=0; until [ -e /checkpoint/go ]; do n=$((n+1)); echo line $n; "
                "sleep 0.1; done; cat /etc/passwd > /dev/null && echo end $$")
         jobs = [site.submit(run, resources={"cpus": "0.1"}) for _ in range(count)]
         for job in jobs:
@@ -235,12 +235,17 @@ def a_new_agent_adopts_every_job():
         agent.start("--drain-on-exit")
         site.until(lambda: agent.log_text().count("adopted ") == count, agent.log_text)
         for job in jobs:
+            seen = site.logs(job).count("\n")
+            site.until(lambda job=job, seen=seen: site.logs(job).count("\n") > seen, agent.log_text)  # The new one hears it.
+            (agent.data / "checkpoints" / job / "go").touch()
+        for job in jobs:
             site.until_state(job, "succeeded", "failed")
             detail = site.job(job)
             assert detail["job"]["state"] == "succeeded" and detail["attempts"] == 1, detail
-            whole = ["begin"] + [f"line {n}" for n in range(1, 101)] + ["end"]
             site.until(lambda job=job: "end" in site.logs(job), lambda job=job: site.logs(job))
             lines = site.logs(job).splitlines()
+            whole = ["begin"] + [f"line {n}" for n in range(1, len(lines) - 1)] + ["end"]
+            assert len(lines) > 5, lines
             assert lines[0].split()[1] == lines[-1].split()[1], lines
             assert [lines[0].split()[0], *lines[1:-1], lines[-1].split()[0]] == whole, lines
 
@@ -320,7 +325,7 @@ def a_gang_that_could_not_talk_is_refused():
 
 def simulated_nodes_say_so_everywhere():
     """A simulated job executes nothing, lasts as long as it declares, and is marked wherever it appears."""
-    with Site(devices=False) as site:
+    with shared_site(devices=False) as site:
         script = site.platform.folder / "fleet.yaml"
         script.write_text("devices:\n  - model: H100-SXM5-80GB\n    count: 8\n")
         site.agent("sim-a", "--simulated", script)
@@ -338,10 +343,10 @@ def simulated_nodes_say_so_everywhere():
 
 def granted_partitions_fit_the_device():
     """What the scheduler grants, the device can be cut into: its own table refuses what is not legal, or overlaps."""
-    with Site(devices=False) as site:
-        script = site.platform.folder / "fleet.yaml"
+    with shared_site(devices=False) as site:
+        script = site.platform.folder / "partitions.yaml"
         script.write_text("devices:\n  - {model: A100-80GB, mode: partitioned, partitions: [3g.40gb@4]}\n")  # Left over.
-        site.agent("sim-a", "--simulated", script)
+        agent = site.agent("sim-b", "--simulated", script)
 
         def cut(profile, length):
             return site.submit("true", resources={"gpus": f"A100-80GB:{profile}"}, infra="simulated", labels={"sim.duration": length})
@@ -357,13 +362,12 @@ def granted_partitions_fit_the_device():
         site.until_state(large, "succeeded", "failed")
         detail = site.job(large)
         assert detail["job"]["state"] == "succeeded", detail
-        assert "refused" not in site.agents[0].log_text(), site.agents[0].log_text()[-2000:]
+        assert "refused" not in agent.log_text(), agent.log_text()[-2000:]
 
 
 if __name__ == "__main__":
-    main([a_job_runs_and_its_end_is_told, invitations_work_once_and_only_for_us, a_stop_reaches_the_process,
+    main([a_job_runs_and_its_end_is_told, a_stop_reaches_the_process, simulated_nodes_say_so_everywhere,
+          granted_partitions_fit_the_device, invitations_work_once_and_only_for_us,
           whoever_dies_the_work_goes_on, a_new_agent_adopts_every_job,
           a_platform_that_was_killed_goes_on_with_its_jobs, a_silent_node_is_lost_and_its_job_runs_elsewhere,
-          real_devices_are_shared_within_their_limits, a_gang_that_could_not_talk_is_refused,
-          simulated_nodes_say_so_everywhere,
-          granted_partitions_fit_the_device])
+          real_devices_are_shared_within_their_limits, a_gang_that_could_not_talk_is_refused])

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 
-from node_test import Site
+from node_test import Site, shared_site
 from tranche_platform import TRANCHE, Client, main, make_user
 
 # What a node needs for it; without, volumes are plain and said to be.
@@ -29,6 +29,8 @@ def cli(site, *words, token=None, given=None, check=True):
 
 def project(site):
     folder = site.platform.folder / "project"
+    if folder.exists():
+        return folder
     (folder / "sub").mkdir(parents=True)
     (folder / "run.sh").write_text("#!/bin/sh\necho it runs in $PWD; cat sub/data; ls link\n")
     (folder / "run.sh").chmod(0o755)
@@ -39,8 +41,7 @@ def project(site):
 
 def a_working_directory_travels_with_its_job():
     """What is in the folder is what the job starts in; sent once, and refused when it is not there."""
-    with Site(devices=False) as site:
-        site.agent()
+    with shared_site(devices=False) as site:
         folder = project(site)
         words = ["run", "--workdir", folder, "--wait=5m", "-o", "json", "--", "sh", "-c", "./run.sh; echo x > new; id -u"]
         _, out, err = cli(site, *words)
@@ -62,8 +63,7 @@ def a_working_directory_travels_with_its_job():
 
 def nobody_gets_anothers_working_directory():
     """The digest of another tenant's folder opens nothing, and neither does a node without the lease."""
-    with Site(devices=False) as site:
-        site.agent()
+    with shared_site(devices=False) as site:
         folder = project(site)
         _, out, _ = cli(site, "run", "--workdir", folder, "--wait=5m", "-o", "json", "--", "true")
         digest = site.job(json.loads(out)["id"])["spec"]["workdir"]
@@ -84,8 +84,7 @@ def nobody_gets_anothers_working_directory():
 
 def setup_and_secrets_are_kept_apart_from_the_run():
     """The setup step sees the folder, its failure is its own, and a secret is in no log, journal or answer."""
-    with Site(devices=False) as site:
-        site.agent()
+    with shared_site(devices=False) as site:
         secret = "hush-" + "7f3a" * 4
         job = site.submit("cat made; test \"$KEY\" = \"" + secret[:5] + "\"${REST} && echo known",
                           setup="echo from setup > made", secrets={"KEY": secret}, envs={"REST": secret[5:]})
@@ -103,10 +102,10 @@ def setup_and_secrets_are_kept_apart_from_the_run():
 
 def a_volume_outlives_jobs_and_stays_its_owners():
     """What one job writes the next one reads; another tenant finds nothing under any name; a wipe has a receipt."""
-    with Site(devices=False) as site:
-        agent = site.agent()
-        site.operator.post("/v1/tenants", {"name": "blue"})
-        _, token = make_user(site.operator, "blue", "bob", ["member"])
+    with shared_site(devices=False) as site:
+        agent = site.agents[0]
+        site.operator.post("/v1/tenants", {"name": "green"})
+        _, token = make_user(site.operator, "green", "bob", ["member"])
         bob = Client(site.platform.port, token)
         cli(site, "volume", "create", "data", "--size", "10MB", "--owner", "acme")
         one = site.submit("echo kept > /data/file; mkdir /data/deep; echo too > /data/deep/file", volumes=["data:/data"])
@@ -116,7 +115,7 @@ def a_volume_outlives_jobs_and_stays_its_owners():
         site.until_state(two, "succeeded", "failed")
         assert site.logs(two) == "kept\ntoo\n", site.logs(two)
         volume = json.loads(cli(site, "volume", "show", "data", "-o", "json")[1])
-        assert volume["node"] == "here" and volume["encrypted"] is ENCRYPTS, volume
+        assert volume["node"] == agent.name and volume["encrypted"] is ENCRYPTS, volume
         # Nobody else: not by name, not by id, not by path, not in a list.
         for name in ("data", volume["id"], "acme%2Fdata"):
             for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/snapshot")):
@@ -144,8 +143,7 @@ def a_volume_outlives_jobs_and_stays_its_owners():
 
 def a_volume_holds_no_more_than_its_size():
     """A job that fills a volume past its size is ended for it; a neighbour's volume is untouched."""
-    with Site(devices=False) as site:
-        site.agent()
+    with shared_site(devices=False) as site:
         assert site.ana.post("/v1/volumes", {"name": "small", "size": 2_000_000}).status == 201
         job = site.submit("dd if=/dev/zero of=/v/a bs=100000 count=15 2>/dev/null; "
                           "dd if=/dev/zero of=/v/b bs=100000 count=15 2>/dev/null; sleep 600", volumes=["small:/v"])
@@ -160,8 +158,7 @@ def a_volume_holds_no_more_than_its_size():
 
 def files_are_copied_in_and_out():
     """Into folders and under new names, both ways; and a job whose own tar sends more than was asked for sends it to nobody."""
-    with Site(devices=False) as site:
-        site.agent()
+    with shared_site(devices=False) as site:
         evil = ("mkdir -p bin out; echo good > out/good; echo evil > out/.profile; "
                 "printf '#!/bin/sh\\ncd /work/out && exec /usr/bin/tar -cf - .profile good\\n' > bin/tar; chmod +x bin/tar; "
                 "echo ready; sleep 1000")
@@ -315,8 +312,7 @@ def keeping_a_volume_costs_money():
 
 def a_volume_covers_nothing_of_the_platforms():
     """No path of a job's choice hides the guard, the accounts or the devices."""
-    with Site(devices=False) as site:
-        site.agent()
+    with shared_site(devices=False) as site:
         assert site.ana.post("/v1/volumes", {"name": "v", "size": 1_000_000}).status == 201
         for path in ("/etc", "/etc/OpenCL", "/run/tranche", "/dev", "/usr/lib", "/", "/work", "/a/../etc"):
             job = site.submit("echo started", volumes=[{"name": "v", "path": path}])

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from node_test import Site
+from node_test import shared_site
 from storage_test import cli
 from tranche_platform import Client, main, make_user
 
@@ -19,6 +19,8 @@ def promtool():
 
 
 def with_fleet(site, count=2):
+    if any(agent.name == "sim-a" for agent in site.agents):
+        return
     script = site.platform.folder / "fleet.yaml"
     script.write_text(f"devices:\n  - model: H100-SXM5-80GB\n    count: {count}\n")
     site.agent("sim-a", "--simulated", script)
@@ -27,7 +29,7 @@ def with_fleet(site, count=2):
 
 def prometheus_takes_every_line():
     """promtool finds nothing wrong, devices have the names that boards know, and labels are escaped."""
-    with Site() as site:
+    with shared_site(devices=False) as site:
         with_fleet(site)
         site.operator.post("/v1/tenants", {"name": "blue"})
         job = site.submit("true", resources={"gpus": "H100"}, infra="simulated", labels={"sim.duration": "10m"})
@@ -37,8 +39,15 @@ def prometheus_takes_every_line():
             assert text.count(f"\nDCGM_FI_DEV_{name}{{") == 2, (name, text)
         line = next(line for line in text.splitlines() if line.startswith("DCGM_FI_DEV_FB_TOTAL{"))
         assert 'hostname="sim-a"' in line and 'simulated="true"' in line and 'gpu="0"' in line, line
-        assert 'tranche_tenant_running_jobs{tenant="acme"} 1' in text, text
-        assert 'tranche_queue_jobs{tenant="blue"} 0' in text, text
+        # Never summed: what the tenant does on simulated devices is none of what it does on real ones.
+        assert 'tranche_tenant_running_jobs{tenant="acme",simulated="true"} 1' in text, text
+        assert 'tranche_tenant_gpus{tenant="acme",simulated="true"} 1.000' in text, text
+        assert 'tranche_tenant_gpus{tenant="acme",simulated="false"} 0.000' in text, text
+        assert 'tranche_queue_jobs{tenant="blue",simulated="false"} 0' in text, text
+        for name in ("ECC_SBE_VOL_TOTAL", "ECC_DBE_VOL_TOTAL", "MEM_COPY_UTIL"):
+            assert text.count(f"\nDCGM_FI_DEV_{name}{{") == 2, (name, text)
+        for name in ("SM_ACTIVE", "DRAM_ACTIVE"):
+            assert text.count(f"\nDCGM_FI_PROF_{name}{{") == 2, (name, text)
         assert 'Hostname="sim-a"' in site.operator.get("/metrics?hostname_label=Hostname").body
         assert site.ana.get("/metrics").status == 403
         tool = promtool()
@@ -57,7 +66,7 @@ def boards_ask_only_for_what_there_is():
     """Every metric that the bundled Grafana board names is one that the server gives."""
     boards = list(BOARDS.glob("*.json"))
     assert boards
-    with Site() as site:
+    with shared_site(devices=False) as site:
         with_fleet(site)
         text = site.operator.get("/metrics").body
         # Families of slices appear only while the guard counts one.
@@ -72,7 +81,7 @@ def boards_ask_only_for_what_there_is():
 
 def the_last_hours_are_kept_without_anything_else():
     """The server itself remembers what devices measured, and shows it to those who see the devices."""
-    with Site() as site:
+    with shared_site(devices=False) as site:
         with_fleet(site)
         site.until(lambda: site.operator.get("/v1/telemetry").json["items"][0]["points"])
         answer = site.operator.get("/v1/telemetry?since=1h").json
@@ -87,7 +96,7 @@ def the_last_hours_are_kept_without_anything_else():
 
 def top_shows_ones_own_and_hides_the_others():
     """One's own slices by name, others' only as taken; simulated capacity is never summed with real."""
-    with Site() as site:
+    with shared_site(devices=False) as site:
         with_fleet(site)
         site.operator.post("/v1/tenants", {"name": "blue"})
         _, token = make_user(site.operator, "blue", "bob", ["member"])
@@ -97,7 +106,11 @@ def top_shows_ones_own_and_hides_the_others():
         mine = json.loads(cli(site, "top", "--once", "-o", "json")[1])
         slices = [one for device in mine["devices"] for one in device["slices"]]
         assert slices[0]["job"] == job and slices[0]["owner"] == "acme/ana", slices
-        assert mine["queues"][0]["tenant"] == "acme" and mine["queues"][0]["running"] == 1, mine
+        real = site.submit("sleep 600")
+        site.until_state(real, "running")
+        mine = json.loads(cli(site, "top", "--once", "-o", "json")[1])
+        assert [(one["tenant"], one["simulated"], one["running"], one["pending"]) for one in mine["queues"]] == [
+            ("acme", False, 1, 0), ("acme", True, 1, 0)], mine
         theirs = cli(site, "top", "--once", "-o", "json", token=token)[1].decode()
         assert "canary" not in theirs and job not in theirs and "acme" not in theirs, theirs
         assert [one["milli"] for device in json.loads(theirs)["devices"] for one in device["slices"]] == [1000]
@@ -107,8 +120,7 @@ def top_shows_ones_own_and_hides_the_others():
 
 def a_job_leaves_a_record_of_how_it_behaved():
     """Processes, memory, limits hit: what the node counted is there after the end, for those who see the job."""
-    with Site() as site:
-        site.agent()
+    with shared_site(devices=False) as site:
         job = site.submit("for i in 1 2 3 4 5; do sleep 1000 & done; printf up; wait", name="busy")
         site.until(lambda: site.logs(job) == "up", lambda: json.dumps(site.job(job)))
         assert site.ana.post(f"/v1/jobs/{job}/stop").status == 200
@@ -118,7 +130,7 @@ def a_job_leaves_a_record_of_how_it_behaved():
         assert record["processes_started"] >= 6 and record["processes_most"] >= 6, record
         assert record["output"] == 2 and record["network"] is False and record["limits_hit"] == [], record
         shown = cli(site, "behaviour", job)[1].decode().splitlines()
-        assert shown[0].startswith("NODE") and shown[1].startswith("here "), shown
+        assert shown[0].startswith("NODE") and shown[1].startswith("n1 "), shown
         if record["files_watched"]:  # Where the kernel tells.
             assert "/usr/bin/sleep" in record["files"], record
         assert record["cpu_used"] != "0s", record
@@ -131,10 +143,9 @@ def a_job_leaves_a_record_of_how_it_behaved():
 
 def logs_are_searched_within_ones_own():
     """A text is found in one's own jobs, and in nobody else's."""
-    with Site() as site:
-        site.agent()
-        site.operator.post("/v1/tenants", {"name": "blue"})
-        _, token = make_user(site.operator, "blue", "bob", ["member"])
+    with shared_site(devices=False) as site:
+        site.operator.post("/v1/tenants", {"name": "green"})
+        _, token = make_user(site.operator, "green", "bob", ["member"])
         job = site.submit("echo before; echo a needle in acme; echo after; echo needle two >&2")
         site.until_state(job, "succeeded")
         site.until(lambda: len(site.ana.get("/v1/logs?text=needle").json["items"]) == 2)

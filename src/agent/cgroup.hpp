@@ -9,7 +9,7 @@
 namespace tranche::agent {
 
 struct CgroupLimits {
-  std::uint32_t cpu_milli = 0;  // Zero: no limit. The same for the others.
+  std::uint32_t cpu_milli = 0;  // Zero: no limit, and none promised. Zero is no limit for the others, too.
   std::uint64_t memory_bytes = 0;
   std::uint64_t processes = 0;
   std::vector<std::string> devices{};  // "c 195:0": granted beside the harmless ones every program needs.

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <functional>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -106,6 +107,34 @@ TEST_CASE("cgroups on this kernel: a share of a CPU is held, and what was held b
   CHECK(held.groups->use(held.name).cpu_microseconds > 0);
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
+}
+
+TEST_CASE("cgroups on this kernel: a promised CPU is had before what runs beside it") {
+  const KernelGroups held;
+  if (!held.usable()) return;
+  held.limit({.cpu_milli = 1000});
+  const auto spin = [] {  // All on one processor, so that they must share it.
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(0, &one);
+    if (::sched_setaffinity(0, sizeof one, &one) != 0) return 1;
+    for (volatile bool on = true; on;) {}
+    return 0;
+  };
+  const int job = held.begin(spin);
+  const int beside = ::fork();
+  if (beside == 0) ::_exit(spin());
+  const auto had = [](int pid) {  // Nanoseconds, by the kernel's own count.
+    return control_number("/proc/" + std::to_string(pid) + "/schedstat");
+  };
+  constexpr std::uint64_t kEnough = 60'000'000;
+  const std::uint64_t job_first = had(job), beside_first = had(beside);
+  while (had(beside) - beside_first < kEnough) ::usleep(1000);
+  CHECK(had(job) - job_first > 2 * kEnough);  // Without a weight: as much.
+  for (const int pid : {job, beside}) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
 }
 
 TEST_CASE("cgroups on this kernel: what is frozen stands still, and goes on") {

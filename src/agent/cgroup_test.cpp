@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/cgroup.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <unistd.h>
@@ -30,6 +31,7 @@ struct FakeTree {
 };
 
 constexpr const char* kV2Files[] = {"cpu.max",
+                                    "cpu.weight",
                                     "memory.max",
                                     "memory.swap.max",
                                     "memory.oom.group",
@@ -45,6 +47,7 @@ TEST_CASE("cgroups v2: limits, freezer and the kill button, on a fake tree") {
   tree.file("mounts", "29 22 0:26 / " + tree.root.string() + " rw - cgroup2 cgroup2 rw\n");
   tree.file("tranche.slice/cgroup.subtree_control");
   tree.file("tranche.slice/tranche/cgroup.subtree_control");
+  tree.file("tranche.slice/tranche/cpu.weight");
   for (const char* name : kV2Files) tree.file(std::string("tranche.slice/tranche/lease_1/") + name);
   const auto groups = open_cgroups(tree.places);
   CHECK(groups->version() == "v2");
@@ -54,6 +57,11 @@ TEST_CASE("cgroups v2: limits, freezer and the kill button, on a fake tree") {
   CHECK(problem.empty());
   const std::string group = "tranche.slice/tranche/lease_1/";
   CHECK(tree.read(group + "cpu.max") == "150000 100000");
+  CHECK(tree.read(group + "cpu.weight") == "600");
+  const long cpus = ::sysconf(_SC_NPROCESSORS_ONLN);
+  CHECK(tree.read("tranche.slice/tranche/cpu.weight") == std::to_string(std::min(10000L, cpus * 400)));
+  CHECK(groups->create("lease_1", {.cpu_milli = 64000}, problem));
+  CHECK(tree.read(group + "cpu.weight") == "10000");  // More than the kernel takes.
   CHECK(tree.read(group + "memory.max") == std::to_string(64 << 20));
   CHECK(tree.read(group + "memory.swap.max") == "0");
   CHECK(tree.read(group + "pids.max") == "7");
@@ -88,7 +96,9 @@ TEST_CASE("cgroups v1: each controller at its own mount and own path") {
   for (const char* file : {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.oom_control"})
     tree.file(std::string("memory/app/tranche/lease_1/") + file,
               "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
-  for (const char* file : {"cpu/tranche/lease_1/cpu.cfs_period_us",
+  for (const char* file : {"cpu/tranche/cpu.shares",
+                           "cpu/tranche/lease_1/cpu.shares",
+                           "cpu/tranche/lease_1/cpu.cfs_period_us",
                            "cpu/tranche/lease_1/cpu.cfs_quota_us",
                            "pids/tranche/lease_1/pids.max",
                            "freezer/tranche/lease_1/freezer.state",
@@ -102,6 +112,14 @@ TEST_CASE("cgroups v1: each controller at its own mount and own path") {
   CgroupLimits limits{.cpu_milli = 250, .memory_bytes = 1 << 20, .processes = 5, .devices = {"c 195:0"}};
   CHECK(groups->create("lease_1", limits, problem));
   CHECK(tree.read("cpu/tranche/lease_1/cpu.cfs_quota_us") == "25000");
+  CHECK(tree.read("cpu/tranche/lease_1/cpu.shares") == "1024");
+  const long cpus = ::sysconf(_SC_NPROCESSORS_ONLN);
+  CHECK(tree.read("cpu/tranche/cpu.shares") == std::to_string(std::min(262144L, cpus * 4096)));
+  CHECK(groups->create("lease_1", {.cpu_milli = 1500}, problem));
+  CHECK(tree.read("cpu/tranche/lease_1/cpu.shares") == "6144");
+  CHECK(groups->create("lease_1", {}, problem));  // Promised nothing: as much as one process.
+  CHECK(tree.read("cpu/tranche/lease_1/cpu.shares") == "1024");
+  CHECK(groups->create("lease_1", limits, problem));
   CHECK(tree.read("memory/app/tranche/lease_1/memory.limit_in_bytes") == "1048576");
   CHECK(tree.read("pids/tranche/lease_1/pids.max") == "5");
   CHECK(tree.read("devices/tranche/lease_1/devices.deny") == "a");

@@ -9,6 +9,8 @@ namespace tranche::agent {
 namespace {
 
 constexpr std::array kUsed = {"cpu", "memory", "pids", "freezer", "devices"};
+constexpr std::uint64_t kWeightOfProcess = 1024;
+constexpr std::uint64_t kWeightMost = 262'144;
 
 // The control file that the kernel refused; empty: none.
 std::string allow_devices(const std::string& group, const std::vector<std::string>& granted) {
@@ -39,6 +41,10 @@ CgroupsV1::CgroupsV1(const std::map<std::string, std::string>& folders, const st
     const std::string folder = counting->second + "/" + parent;
     if (make_group(folder) && ::access(folder.c_str(), W_OK) == 0) folders_["cpuacct"] = folder;
   }
+  if (folders_.contains("cpu") && !put_control(folders_["cpu"] + "/cpu.shares",
+                                               std::to_string(node_weight(kWeightOfProcess, kWeightMost))))
+    shortcomings_.push_back(
+        "the kernel refused cpu.shares: what the machine does beside jobs takes of their CPUs");
   make_plain_devices();
 }
 
@@ -69,6 +75,7 @@ bool CgroupsV1::create(const std::string& name, const CgroupLimits& limits, std:
     if (folder.empty()) return;  // Said once, in the shortcomings.
     if (!put_control(folder + "/" + file, value)) problem = std::string("the kernel refused ") + file;
   };
+  put("cpu", "cpu.shares", std::to_string(job_weight(limits.cpu_milli, kWeightOfProcess, kWeightMost)));
   if (limits.cpu_milli != 0) {
     put("cpu", "cpu.cfs_period_us", std::to_string(kPeriodMicroseconds));
     put("cpu",

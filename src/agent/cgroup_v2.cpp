@@ -4,6 +4,12 @@
 #include "agent/cgroup_kinds.hpp"
 
 namespace tranche::agent {
+namespace {
+
+constexpr std::uint64_t kWeightOfProcess = 100;
+constexpr std::uint64_t kWeightMost = 10'000;
+
+}  // namespace
 
 CgroupsV2::CgroupsV2(const std::string& own_folder, const std::string& parent) {
   // A group that hands controllers on may hold no process itself: the agent moves to a group of its own.
@@ -28,6 +34,10 @@ CgroupsV2::CgroupsV2(const std::string& own_folder, const std::string& parent) {
                               " controller is not handed to the agent: such limits are not held");
     }
   }
+  if (controllers_.contains("cpu") &&
+      !put_control(folder_ + "/cpu.weight", std::to_string(node_weight(kWeightOfProcess, kWeightMost))))
+    shortcomings_.push_back(
+        "the kernel refused cpu.weight: what the machine does beside jobs takes of their CPUs");
   lists_devices_ = can_list_devices(folder_);
   if (!lists_devices_)
     shortcomings_.push_back(
@@ -47,6 +57,7 @@ bool CgroupsV2::create(const std::string& name, const CgroupLimits& limits, std:
     if (controllers_.contains(controller) && !put_control(group + "/" + file, value))
       problem = std::string("the kernel refused ") + file;
   };
+  put("cpu", "cpu.weight", std::to_string(job_weight(limits.cpu_milli, kWeightOfProcess, kWeightMost)));
   if (limits.cpu_milli != 0)
     put("cpu", "cpu.max", std::to_string(std::uint64_t{limits.cpu_milli} * 100) + " 100000");
   if (limits.memory_bytes != 0) {

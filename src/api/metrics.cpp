@@ -273,12 +273,12 @@ void append_tenant_metrics(std::string& out, const State& state) {
     std::int64_t pending = 0, running = 0, milli = 0;
     Duration longest{};
   };
-  std::map<PartyId, Queue> queues;
+  std::map<std::pair<PartyId, bool>, Queue> queues;  // What is simulated is never summed with the rest.
   for (const auto& [id, party] : state.parties)
-    if (id.kind() == PartyKind::kTenant) queues[id];
+    if (id.kind() == PartyKind::kTenant) queues[{id, false}];
   for (const auto& [id, job] : state.jobs) {
     if (is_over(job.state)) continue;
-    Queue& queue = queues[engine::tenant_of(state, job.owner)];
+    Queue& queue = queues[{engine::tenant_of(state, job.owner), job.ask.simulated}];
     if (job.state == wire::JobState::kPending) {
       ++queue.pending;
       queue.longest = std::max(queue.longest, state.now - job.submitted);
@@ -292,13 +292,14 @@ void append_tenant_metrics(std::string& out, const State& state) {
   Family gpus("tranche_tenant_gpus", "gauge", "Devices held by running jobs, in whole ones.");
   Family wait("tranche_queue_longest_wait_seconds", "gauge", "How long the first in the queue has waited.");
   Family storage("tranche_tenant_storage_bytes", "gauge", "Storage set aside: scratch of jobs, and volumes.");
-  for (const auto& [id, queue] : queues) {
-    const Labels labels{{"tenant", engine::path_of(state, id)}};
+  for (const auto& [key, queue] : queues) {
+    const auto& [id, simulated] = key;
+    const Labels labels{{"tenant", engine::path_of(state, id)}, {"simulated", simulated ? "true" : "false"}};
     pending.add(labels, queue.pending);
     running.add(labels, queue.running);
     gpus.add(labels, thousandths(queue.milli));
     wait.add(labels, thousandths(queue.longest.count() / 1000));
-    storage.add(labels, state.parties.at(id).usage.storage_bytes);
+    if (!simulated) storage.add({labels.front()}, state.parties.at(id).usage.storage_bytes);
   }
   for (const Family* family : {&pending, &running, &gpus, &wait, &storage}) family->append_to(out);
 }

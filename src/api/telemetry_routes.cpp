@@ -69,13 +69,14 @@ wire::TopDevice device_view(const State& state,
 }
 
 std::vector<wire::TopQueue> queues(const State& state, const Actor& actor) {
-  std::map<PartyId, wire::TopQueue> by_tenant;
+  std::map<std::pair<PartyId, bool>, wire::TopQueue> by_tenant;
   for (const auto& [owner, jobs] : state.index.jobs_by_owner) {
     if (!engine::may(state, actor, engine::Action::kViewJob, owner)) continue;
-    wire::TopQueue& queue = by_tenant[engine::tenant_of(state, owner)];
+    const PartyId tenant = engine::tenant_of(state, owner);
     for (const JobId id : jobs) {
       const engine::Job& job = state.jobs.at(id);
       if (is_over(job.state)) continue;
+      wire::TopQueue& queue = by_tenant[{tenant, job.ask.simulated}];
       if (job.state == wire::JobState::kPending) {
         ++queue.pending;
         queue.longest_wait = std::max(queue.longest_wait, state.now - job.submitted);
@@ -86,9 +87,10 @@ std::vector<wire::TopQueue> queues(const State& state, const Actor& actor) {
     }
   }
   std::vector<wire::TopQueue> out;
-  for (auto& [tenant, queue] : by_tenant) {
-    queue.tenant = engine::path_of(state, tenant);
-    if (queue.pending + queue.running > 0) out.push_back(std::move(queue));
+  for (auto& [key, queue] : by_tenant) {
+    queue.tenant = engine::path_of(state, key.first);
+    queue.simulated = key.second;
+    out.push_back(std::move(queue));
   }
   return out;
 }
@@ -115,13 +117,17 @@ void add_moments(const State& state,
                  const std::vector<server::Telemetry::Moment>& moments,
                  wire::TelemetryList& out) {
   std::map<NodeId, wire::NodeSeries> nodes;
-  std::map<PartyId, wire::QueueSeries> queues;
+  std::map<std::pair<PartyId, bool>, wire::QueueSeries> queues;
   for (const auto& [id, node] : state.nodes)
     if (node.state != wire::NodeState::kRetired && engine::can_see(state, actor, node.owner))
       nodes[id] = {.node = node.name, .simulated = node.simulated};
   for (const auto& [id, party] : state.parties)
     if (id.kind() == PartyKind::kTenant && engine::may(state, actor, engine::Action::kViewJob, id))
-      queues[id] = {.tenant = engine::path_of(state, id)};
+      queues[{id, false}] = {.tenant = engine::path_of(state, id)};
+  for (const server::Telemetry::Moment& moment : moments)
+    for (const auto& [key, queue] : moment.queues)
+      if (const auto real = queues.find({key.first, false}); key.second && real != queues.end())
+        queues[key] = {.tenant = real->second.tenant, .simulated = true};
   for (const server::Telemetry::Moment& moment : moments) {
     for (const auto& [id, connected] : moment.connected)
       if (const auto found = nodes.find(id); found != nodes.end())

@@ -22,6 +22,7 @@
 #include "app/guard_run.hpp"
 #include "app/log.hpp"
 #include "base/text.hpp"
+#include "wire/node_label.hpp"
 
 namespace tranche::app {
 namespace {
@@ -56,6 +57,8 @@ wire::TextMap labels_of(const std::vector<std::string>& entries) {
       throw CLI::ValidationError("--label", "write NAME=VALUE, not " + entry);
     labels.set(entry.substr(0, equals), entry.substr(equals + 1));
   }
+  if (const std::string problem = wire::label_problem(labels); !problem.empty())
+    throw CLI::ValidationError("--label", problem);
   return labels;
 }
 

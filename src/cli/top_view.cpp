@@ -110,7 +110,7 @@ std::string top_text(const TopView& view) {
                   {"WAITING", Align::kRight},
                   {"LONGEST", Align::kRight}});
     for (const TopQueue& queue : view.queues)
-      queues.add({queue.tenant,
+      queues.add({queue.tenant + (queue.simulated ? " SIM" : ""),
                   std::to_string(queue.running),
                   gpus_text(queue.gpu_milli),
                   std::to_string(queue.pending),

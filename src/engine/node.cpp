@@ -7,6 +7,7 @@
 #include "engine/decide.hpp"
 #include "engine/device_life.hpp"
 #include "engine/market_fill.hpp"
+#include "wire/node_label.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -25,6 +26,15 @@ Refusal bad_invitation() {
           .rule = "invitation",
           .message = "the join token is not one of ours, was used already, or has run out",
           .fix = "make a new one: tranche node add NAME"};
+}
+
+std::optional<Refusal> bad_labels(const wire::TextMap& labels, const wire::TextMap& known = {}) {
+  std::string problem = wire::label_problem(labels, known);
+  if (problem.empty()) return std::nullopt;
+  return Refusal{.reason = Reason::kInvalid,
+                 .rule = "label",
+                 .message = std::move(problem),
+                 .fix = "for example: tranche node label gpu-01 rack=r7"};
 }
 
 const Device* find_device(const State& state, const Node& node, const std::string& uuid) {
@@ -92,6 +102,7 @@ Decision decide(const State& state, const Envelope& envelope, const Actor& actor
                           .message = "a node's name has 1 to 63 of a-z, 0-9, '-' and '.'",
                           .fix = "for example: tranche node add gpu-01"});
   }
+  if (auto refusal = bad_labels(command.labels)) return refuse(*refusal);
   const auto known = state.index.nodes_by_name.find(command.name);
   const Node* before = known == state.index.nodes_by_name.end() ? nullptr : state.node(known->second);
   if (before != nullptr && (before->owner != owner || before->state == NodeState::kReady)) {
@@ -246,6 +257,7 @@ void apply(State& state, const Envelope& envelope, const NodeStateChanged& event
 Decision decide(const State& state, const Envelope&, const Actor& actor, const ChangeNode& command) {
   const Node* node = state.node(command.id);
   if (auto refusal = change_problem(state, actor, node)) return refuse(*refusal);
+  if (auto refusal = bad_labels(command.labels, node->labels)) return refuse(*refusal);
   Events events{NodeChanged{.id = node->id,
                             .cordoned_before = node->cordoned,
                             .cordoned = command.cordoned,

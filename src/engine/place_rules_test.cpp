@@ -209,5 +209,34 @@ TEST_CASE(
             .find("hold everywhere") != std::string::npos);
 }
 
+TEST_CASE("node labels: what no rule could name is refused, with the name and what would do") {
+  Places world;
+  const NodeId node = world.nodes.front();
+  const auto label = [&](const std::string& name, const std::string& value) {
+    return world.run(ChangeNode{.id = node, .labels = {{"rack", "1"}, {name, value}}}, world.root);
+  };
+  for (const char* name : {"my rack", " rack", "", "-rack", "rack=1", "rack,row", "r\xc3\xa4ck", "a\nb"}) {
+    CAPTURE(name);
+    const auto refused = label(name, "r7");
+    REQUIRE_FALSE(refused.has_value());
+    CHECK(refused.error().rule == "label");
+    CHECK(refused.error().message.find("'" + std::string(name) + "'") != std::string::npos);
+  }
+  CHECK_FALSE(label(std::string(64, 'a'), "x").has_value());
+  for (const std::string& value :
+       {std::string("a\nb"), std::string(" r7"), std::string("r7 "), std::string(256, 'v')})
+    CHECK(label("row", value).error().rule == "label");
+  CHECK(world.state.nodes.at(node).labels == wire::TextMap{{"rack", "1"}});
+  REQUIRE(label("topology.example.com/zone_B-2", "hall 7, left").has_value());
+  CHECK(*world.state.nodes.at(node).labels.find("topology.example.com/zone_B-2") == "hall 7, left");
+  CHECK(world.run(AddNode{.name = "us-3", .labels = {{"my rack", "1"}}, .expires_in = 1h}, world.root)
+            .error()
+            .rule == "label");
+  // One that an older version took does not stand in the way of anything else.
+  world.state.nodes.at(node).labels = {{"my rack", "1"}};
+  CHECK(world.run(ChangeNode{.id = node, .cordoned = true, .labels = {{"my rack", "1"}}}, world.root)
+            .has_value());
+}
+
 }  // namespace
 }  // namespace tranche::engine

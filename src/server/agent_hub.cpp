@@ -370,9 +370,17 @@ void AgentHub::note_moment() {
       if (node.state != wire::NodeState::kRetired) moment.connected[id] = facts(id).connected;
     for (const auto& [key, jobs] : state.index.capacity->waiting()) {
       if (jobs.empty()) continue;
-      Telemetry::Queue& queue = moment.queues[key.tenant];
-      queue.pending += jobs.size();
-      queue.longest_wait = std::max(queue.longest_wait, state.now - state.jobs.at(*jobs.begin()).submitted);
+      const auto add = [&, tenant = key.tenant](JobId first, std::size_t count) {
+        const engine::Job& job = state.jobs.at(first);
+        Telemetry::Queue& queue = moment.queues[{tenant, job.ask.simulated}];
+        queue.pending += count;
+        queue.longest_wait = std::max(queue.longest_wait, state.now - job.submitted);
+      };
+      if (key.kind != engine::kNoKind) {  // All of a kind are after the same.
+        add(*jobs.begin(), jobs.size());
+        continue;
+      }
+      for (const JobId id : jobs) add(id, 1);
     }
     telemetry_.note(std::move(moment));
   });

@@ -45,7 +45,7 @@ class Telemetry {
   struct Moment {
     Instant at{};
     std::map<NodeId, bool> connected{};
-    std::map<PartyId, Queue> queues{};  // By tenant.
+    std::map<std::pair<PartyId, bool>, Queue> queues{};  // By tenant, and whether for simulated capacity.
   };
   [[nodiscard]] bool due(Instant now) const;
   void note(Moment moment);

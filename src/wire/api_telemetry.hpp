@@ -67,11 +67,13 @@ struct QueuePoint {
   Duration longest_wait{};
 };
 BOOST_DESCRIBE_STRUCT(QueuePoint, (), (at, pending, longest_wait))
-struct QueueSeries {
+struct QueueSeries {  // A tenant that waits for both has two: what is simulated is never summed with the
+                      // rest.
   std::string tenant{};
+  bool simulated = false;
   std::vector<QueuePoint> points{};
 };
-BOOST_DESCRIBE_STRUCT(QueueSeries, (), (tenant, points))
+BOOST_DESCRIBE_STRUCT(QueueSeries, (), (tenant, simulated, points))
 
 struct TelemetryList {
   Duration step{};  // Between points.
@@ -125,14 +127,16 @@ BOOST_DESCRIBE_STRUCT(TopDevice,
                        temperature_celsius,
                        slices))
 
-struct TopQueue {  // One for each tenant that you may see.
+struct TopQueue {  // One for each tenant that you may see, and one more for what it does on simulated
+                   // capacity.
   std::string tenant{};
+  bool simulated = false;
   std::uint64_t pending = 0;
   std::uint64_t running = 0;
   std::int64_t gpu_milli = 0;  // Held by what runs.
   Duration longest_wait{};
 };
-BOOST_DESCRIBE_STRUCT(TopQueue, (), (tenant, pending, running, gpu_milli, longest_wait))
+BOOST_DESCRIBE_STRUCT(TopQueue, (), (tenant, simulated, pending, running, gpu_milli, longest_wait))
 
 struct TopView {
   Instant at{};
