@@ -236,7 +236,7 @@ void apply(State& state, const Envelope& envelope, const ContractSettled& event)
       Leg{seller, {-event.penalty.micros}}};
   post(state.ledger, legs);
   note_refund(state, *contract, event.refunded, envelope.at);
-  count_delivery(state, *contract, over ? contract->end : envelope.at, event.lost);
+  count_delivery(state, *contract, over ? contract->end : envelope.at, event.lost, event.earned);
   if (event.fee > Money{})
     cost_line(state,
               {.party = contract->seller,
