@@ -353,8 +353,12 @@ def a_month_is_issued_taxed_and_corrected():
         rows = list(csv.DictReader(tranche(owner, "cost", "export", "owner", "--focus", *span).splitlines()))
         assert sum(micros(row["BilledCost"]) for row in rows if row["InvoiceId"] == before["id"]) == total, rows
         third = list(csv.DictReader(tranche(buyer, "cost", "export", "buyer", *span).splitlines()))
-        assert [(row["BilledCost"], row["PublisherName"], row["InvoiceId"]) for row in third] == [
-            ("0.00", "Seller on the exchange", "")], third
+        assert {(row["BilledCost"], row["PublisherName"], row["InvoiceId"]) for row in third} == {
+            ("0.00", "Seller on the exchange", "")}, third
+        # Bought for later: it costs something as it is delivered, here to nobody's job.
+        bought, idle = third
+        assert bought["ChargeCategory"] == "Purchase" and bought["EffectiveCost"] == "0.00", third
+        assert idle["CapacityReservationStatus"] == "Unused" and idle["EffectiveCost"] == bought["ListCost"], third
         shown = tranche(owner, "invoice", "show", "owner", month)
         assert before["id"] + "-C1: late" in shown and "IVA 21 %" in shown and "Paid from credit" in shown, shown
         assert "1.81" in tranche(owner, "invoice", "list", "owner")

@@ -44,15 +44,8 @@ wire::ProgressView group_view(const engine::State& state, const engine::JobGroup
 }  // namespace
 
 Money charged_for(const engine::State& state, const engine::Job& job) {
-  Money sum = job.charged;
   const auto group = state.work.groups.find(job.id);
-  if (group == state.work.groups.end()) return sum;
-  const auto add = [&](JobId id) {
-    if (const engine::Job* chunk = state.job(id)) sum.micros += chunk->charged.micros;
-  };
-  for (const JobId id : group->second.past) add(id);
-  for (const engine::Chunk& chunk : group->second.chunks) add(chunk.job);
-  return sum;
+  return group == state.work.groups.end() ? job.charged : group->second.charged.value_or(Money{});
 }
 
 std::optional<wire::ProgressView> progress_of(const engine::State& state, const engine::Job& job) {

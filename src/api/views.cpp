@@ -140,6 +140,7 @@ wire::JobDetail detail_of(const engine::State& state, const engine::Job& job) {
   if (const auto group = state.work.groups.find(job.id); group != state.work.groups.end()) {
     detail.chunks = group->second.past;
     for (const engine::Chunk& chunk : group->second.chunks) detail.chunks.push_back(chunk.job);
+    detail.held = group->second.held;
   }
   if (const auto waits = state.work.waits.find(job.id); waits != state.work.waits.end())
     for (const engine::After& after : waits->second.after)

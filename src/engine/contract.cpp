@@ -22,6 +22,11 @@ namespace {
 
 constexpr Duration kSettleEvery = std::chrono::hours(1);
 
+// Within that time, where slots meet: however many contracts there are, they fall due together.
+Instant next_settlement(const Contract& contract) {
+  return std::min(contract.end, start_of(slot_of(contract.settled + kSettleEvery)));
+}
+
 bool stands_on(const State& state, const Contract& contract, NodeId node) {
   const Piece* piece = state.market.pieces.find(contract.piece.value);
   if (piece == nullptr) return false;
@@ -156,8 +161,7 @@ void append_delivery(const State& state, Instant at, Events& events) {
 }
 
 void note_due(Market& market, Contract& contract) {
-  contract.look_at =
-      is_over(contract.state) ? Instant::max() : std::min(contract.end, contract.settled + kSettleEvery);
+  contract.look_at = is_over(contract.state) ? Instant::max() : next_settlement(contract);
   if (!contract.unpaid.empty()) contract.look_at = std::min(contract.look_at, contract.unpaid.front().due);
   if (contract.look_at != Instant::max()) market.contracts_due[contract.look_at].push_back(contract.id);
 }
@@ -236,7 +240,7 @@ void apply(State& state, const Envelope& envelope, const ContractSettled& event)
       Leg{seller, {-event.penalty.micros}}};
   post(state.ledger, legs);
   note_refund(state, *contract, event.refunded, envelope.at);
-  count_delivery(state, *contract, over ? contract->end : envelope.at, event.lost);
+  count_delivery(state, *contract, over ? contract->end : envelope.at, event.lost, event.earned);
   if (event.fee > Money{})
     cost_line(state,
               {.party = contract->seller,
@@ -326,7 +330,7 @@ void append_contracts_due(const State& state, Instant at, Events& events) {
       if (contract == nullptr || contract->look_at != due) continue;  // It was looked at since.
       // One that was shortened, and is due when it was before, stands here twice: it is settled once.
       if (!seen.insert(id).second) continue;
-      if (!is_over(contract->state) && at >= std::min(contract->end, contract->settled + kSettleEvery))
+      if (!is_over(contract->state) && at >= next_settlement(*contract))
         events.emplace_back(settle(state, *contract, at, false));
       Money due_now{};
       bool any = false;

@@ -35,18 +35,20 @@ std::int64_t device_milli(const State& state, const Contract& contract) {
 
 // Splits what was delivered since the last settlement over the days that it fell on.
 template <class Visit>
-void by_day(Instant from, Instant to, std::int64_t time, Visit visit) {
-  const auto part = [&](Instant until) {
-    return to <= from
-               ? time
-               : static_cast<std::int64_t>(Int128{time} * (until - from).count() / (to - from).count());
+void by_day(Instant from, Instant to, std::int64_t time, Money worth, Visit visit) {
+  const auto part = [&](std::int64_t whole, Instant until) {
+    return until >= to
+               ? whole
+               : static_cast<std::int64_t>(Int128{whole} * (until - from).count() / (to - from).count());
   };
-  std::int64_t before = 0;
-  for (Instant at = from; before < time;) {
+  std::int64_t time_before = 0, worth_before = 0;
+  for (Instant at = from;;) {
     const Instant midnight = std::chrono::floor<std::chrono::days>(at) + std::chrono::days(1);
     const Instant end = std::min(to, midnight);
-    visit(at, part(end) - before);
-    before = part(end);
+    visit(at, part(time, end) - time_before, Money{part(worth.micros, end) - worth_before});
+    if (end >= to) return;
+    time_before = part(time, end);
+    worth_before = part(worth.micros, end);
     at = end;
   }
 }
@@ -90,13 +92,16 @@ void move_bought(State& state, const Meter& meter, const Charged& event, CostLin
   exchange.bought_time -= held;
 }
 
-void count_delivery(State& state, Contract& contract, Instant until, Duration lost) {
+void count_delivery(State& state, Contract& contract, Instant until, Duration lost, Money earned) {
   const Delivered delivered = since_counted(contract, until, lost);
   if (delivered.more <= Duration{}) return;
   contract.counted += delivered.more;
   const std::int64_t time = device_milli(state, contract) * delivered.more.count() / 1000;
-  by_day(delivered.from, delivered.to, time, [&](Instant day, std::int64_t part) {
-    cost_line(state, {.party = contract.buyer, .payer = contract.buyer_pays, .at = day}).bought_time += part;
+  by_day(delivered.from, delivered.to, time, earned, [&](Instant day, std::int64_t part, Money worth) {
+    CostLine& line = cost_line(state, {.party = contract.buyer, .payer = contract.buyer_pays, .at = day});
+    line.as_delivered = true;
+    line.bought_time += part;
+    line.delivered.micros += worth.micros;
   });
 }
 
@@ -106,11 +111,13 @@ void each_uncounted(const State& state, const VisitDelivered& visit) {
     const Delivered delivered = since_counted(contract, state.now, lost_by(contract, state.now));
     if (delivered.more <= Duration{}) continue;
     const std::int64_t time = device_milli(state, contract) * delivered.more.count() / 1000;
-    by_day(delivered.from, delivered.to, time, [&](Instant day, std::int64_t part) {
+    const Money worth = settle(state, contract, state.now, false).earned;
+    by_day(delivered.from, delivered.to, time, worth, [&](Instant day, std::int64_t part, Money part_worth) {
       visit({.day = std::chrono::floor<std::chrono::days>(day),
              .party = contract.buyer,
              .payer = contract.buyer_pays},
-            part);
+            part,
+            part_worth);
     });
   }
 }

@@ -14,10 +14,11 @@ namespace tranche::engine {
 // From the exchange's line of the buyer to the job's.
 void move_bought(State&, const Meter&, const Charged&, CostLine& job);
 
-// Into its buyer's costs: what was delivered since it was counted last. `lost` is what was not, in all.
-void count_delivery(State&, Contract&, Instant until, Duration lost);
-// What will be counted with the next settlement, by day: thousandths times milliseconds.
-using VisitDelivered = std::function<void(const CostKey&, std::int64_t)>;
+// Into its buyer's costs: what was delivered since it was counted last, and is earned by that. `lost` is
+// what was not, in all.
+void count_delivery(State&, Contract&, Instant until, Duration lost, Money earned);
+// What will be counted with the next settlement, by day: thousandths times milliseconds, and its worth.
+using VisitDelivered = std::function<void(const CostKey&, std::int64_t, Money)>;
 void each_uncounted(const State&, const VisitDelivered&);
 
 }  // namespace tranche::engine

@@ -144,8 +144,9 @@ Events substitute(const State& state, const Contract& contract, Instant at) {
 void note_refund(State& state, const Contract& contract, Money refunded, Instant at) {
   if (refunded <= Money{}) return;
   add_spent(state, contract.buyer, {-refunded.micros}, at);
-  cost_line(state, {.party = contract.buyer, .payer = contract.buyer_pays, .at = at}).credited.micros +=
-      refunded.micros;
+  CostLine& line = cost_line(state, {.party = contract.buyer, .payer = contract.buyer_pays, .at = at});
+  line.credited.micros += refunded.micros;
+  if (contract.counted != Duration::max()) line.as_delivered = true;
 }
 
 }  // namespace tranche::engine

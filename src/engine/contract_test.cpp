@@ -302,5 +302,31 @@ TEST_CASE(
   CHECK(world.state.market.contracts.find(1)->price == 500);
 }
 
+TEST_CASE("contract: however many were made at other seconds, they are settled together") {
+  MarketWorld world(2);
+  constexpr std::size_t kContracts = 60;
+  const std::int64_t first = world.now_slot();
+  for (std::size_t i = 0; i < kContracts; ++i) {
+    const DeviceId device = world.device(0);
+    REQUIRE(world.list(0, device, 400, first, 16));
+  }
+  for (std::size_t i = 0; i < kContracts; ++i) {
+    world.clock += 7s;
+    REQUIRE(world.run(world.bid(1, 400, first, 16, 1000, TimeInForce::kFok), world.traders[1]));
+  }
+  std::size_t ticks = 0;
+  for (const Instant end = world.clock + 3h; world.clock < end; world.clock += 1s) {
+    if (!contracts_due(world.state, world.clock)) continue;
+    ++ticks;
+    REQUIRE(world.run(Tick{}));
+  }
+  CHECK(ticks <= 3 * 4);  // Where slots meet, and at no other time.
+  for (std::uint64_t id = 1; id <= kContracts; ++id) {
+    const Contract& contract = *world.state.market.contracts.find(id);
+    CHECK(world.clock - contract.settled <= 1h);
+  }
+  check_money(world.state);
+}
+
 }  // namespace
 }  // namespace tranche::engine

@@ -86,9 +86,10 @@ void add_line(wire::CostRow& row, const CostLine& line) {
   row.smaller_slice_saves.micros += saved_by_smaller_slice(line);
   row.cost.micros += line.amount.micros + line.bought.micros;
   row.credited.micros += line.credited.micros;
-  // What was bought counts as it is delivered: before that nothing of it could be used.
+  // What was bought counts as it is delivered: before that nothing of it could be used. It was counted at
+  // once where it was bought before there was such a count.
   row.allocated_gpu_milliseconds += line.bought_time / 1000;
-  if (!line.key.of_exchange()) row.allocated_gpu_milliseconds += line.allocated / 1000;
+  if (!line.key.of_exchange() || !line.as_delivered) row.allocated_gpu_milliseconds += line.allocated / 1000;
   row.used_gpu_milliseconds += line.used / 1000;
   for (const auto& [unit, count] : line.units) row.units[unit] += count;
 }
@@ -104,7 +105,7 @@ Rows rows_of(
     const CostLine& line = at->second;
     if (is_at_or_below(state, line.key.party, party)) add_line(rows[label(state, line, by, tag)], line);
   }
-  each_uncounted(state, [&](const CostKey& key, std::int64_t time) {
+  each_uncounted(state, [&](const CostKey& key, std::int64_t time, Money) {
     if (key.day < from || key.day >= to || !is_at_or_below(state, key.party, party)) return;
     const CostLine line{.key = key};
     rows[label(state, line, by, tag)].allocated_gpu_milliseconds += time / 1000;

@@ -125,6 +125,11 @@ TEST_CASE("focus: what we export conforms, and the check finds what does not") {
   CHECK(broken("\n0.00,", "\n+0.00,") == "row 2: BilledCost cannot be '+0.00'");
   CHECK(broken(",GPU-Hours,Tranche", ",,Tranche") ==
         "row 2: PricingQuantity and PricingUnit are null together or not at all");
+  CHECK(broken("exchange/" + text(world.tenants[0]) + ",,", ",Used,") ==
+        "row 2: CapacityReservationStatus must be null without a CapacityReservationId");
+  CHECK(broken(",,Purchase,", ",,Usage,") == "row 2: ConsumedQuantity must not be null on a row of usage");
+  CHECK(broken(",0.00,,Seller", ",1.00,,Seller") ==
+        "row 2: EffectiveCost must be 0 where capacity is bought for later charges");
   CHECK(broken("ServiceProviderName\n", "x_odd name\n").find("x_PascalCase") != std::string::npos);
   CHECK(broken("ServiceProviderName\n", "BilledCost\n") == "column BilledCost stands there twice");
   CHECK(broken(",One-Time,", ",\"\",") == "row 2: ChargeFrequency is an empty text, which is not null");

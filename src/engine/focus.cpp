@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 #include "base/text.hpp"
 #include "engine/billing.hpp"
+#include "engine/contract_costs.hpp"
 #include "engine/spend.hpp"
 #include "wire/fields.hpp"
 #include "wire/json_writer.hpp"
@@ -16,12 +17,14 @@ namespace tranche::engine {
 namespace {
 
 // Columns of 1.2 first, then those that 1.3 adds for costs that are shared out and for who provides what.
-constexpr std::array<std::string_view, 41> kHeader{"BilledCost",
+constexpr std::array<std::string_view, 43> kHeader{"BilledCost",
                                                    "BillingAccountId",
                                                    "BillingAccountName",
                                                    "BillingCurrency",
                                                    "BillingPeriodEnd",
                                                    "BillingPeriodStart",
+                                                   "CapacityReservationId",
+                                                   "CapacityReservationStatus",
                                                    "ChargeCategory",
                                                    "ChargeClass",
                                                    "ChargeDescription",
@@ -71,6 +74,16 @@ std::string gpu_hours(std::int64_t milli_milliseconds) {  // Six decimals, round
   return text(Money{static_cast<std::int64_t>(Int128{milli_milliseconds} * 1'000'000 / 3'600'000'000)});
 }
 
+std::string gib_hours(std::int64_t mib_seconds) {  // Likewise.
+  return text(Money{static_cast<std::int64_t>(Int128{mib_seconds} * 1'000'000 / (1024 * 3600))});
+}
+
+// Of the device time that a job used: in proportion to what it held of bought capacity.
+std::int64_t used_of_bought(const CostLine& line) {
+  const Int128 held = Int128{line.allocated} + line.bought_time;
+  return held <= 0 ? 0 : static_cast<std::int64_t>(Int128{line.used} * line.bought_time / held);
+}
+
 void append_cell(std::string& out, std::string_view value) {  // An empty text is null.
   if (value.find_first_of(",\"\n") == std::string_view::npos) {
     out += value;
@@ -110,6 +123,8 @@ class Table {
     const Bill bill = bill_of(line.key);
     if (line.amount != Money{}) add_cost(line, bill, line.amount, false);
     if (line.credited != Money{}) add_cost(line, bill, {-line.credited.micros}, true);
+    const Money bought{line.bought.micros + line.delivered.micros};
+    if (bought != Money{}) add_bought(line, bill, bought);
   }
 
   // What makes the rows of an invoice add up to what is to be paid: whole cents, and taxes.
@@ -219,16 +234,64 @@ class Table {
     if (volume) of_service("Storage", "Volumes", "Other (Storage)");
     set("SkuId", fee ? "exchange-fee" : volume ? "storage" : exchange ? "exchange" : line.model);
     if (exchange) paid_to_seller();
+    // It pays for hours to come: what they are worth stands with them.
+    if (exchange && line.as_delivered) set("EffectiveCost", "0.00");
+    if (exchange && line.as_delivered && !credit) set("CapacityReservationId", reservation(bill));
     if (volume) of_resource(text(key.volume), "Volume");
     if (!exchange && !fee && !volume) of_job(line, credit);
-    if (!credit && !fee && !volume) {
-      set("PricingQuantity", gpu_hours(line.allocated));
-      set("PricingUnit", "GPU-Hours");
-      if (!exchange) set("ConsumedQuantity", gpu_hours(line.used));
-      if (!exchange) set("ConsumedUnit", "GPU-Hours");
-    }
+    if (!credit) add_quantities(line);
     end();
   }
+
+  void add_quantities(const CostLine& line) {
+    if (line.key.volume != VolumeId{}) {
+      const std::string kept = gib_hours(line.kept);
+      quantities(kept, "GiB-Hours", kept);
+    } else if (line.key.source == CostSource::kFee) {
+      quantities("1", "Fees", "1");
+    } else if (line.key.of_exchange()) {
+      quantities(gpu_hours(line.allocated), "GPU-Hours", "");
+    } else {
+      quantities(gpu_hours(line.allocated), "GPU-Hours", gpu_hours(line.used - used_of_bought(line)));
+    }
+  }
+  void quantities(std::string priced, const char* unit, std::string consumed) {
+    set("PricingQuantity", std::move(priced));
+    set("PricingUnit", unit);
+    if (consumed.empty()) return;
+    set("ConsumedQuantity", std::move(consumed));
+    set("ConsumedUnit", unit);
+  }
+
+  // Hours of bought capacity as they are delivered: what a job held of them, or what nobody held. Their price
+  // was paid with the purchase, and is split here.
+  void add_bought(const CostLine& line, const Bill& bill, Money worth) {
+    const CostKey& key = line.key;
+    const bool held = !key.of_exchange();
+    begin(
+        bill,
+        key.party,
+        Money{},
+        "Usage",
+        held ? "GPU time in capacity bought on the exchange" : "Bought on the exchange, and held by no job");
+    set("EffectiveCost", text(worth));
+    during({key.day, std::chrono::floor<std::chrono::days>(key.day) + std::chrono::days(1)});
+    set("ChargeFrequency", "Usage-Based");
+    set("PricingCategory", "Dynamic");
+    of_service("Compute", "GPU capacity", "Other (Compute)");
+    set("SkuId", "exchange");
+    paid_to_seller();
+    set("CapacityReservationId", reservation(bill));
+    set("CapacityReservationStatus", held ? "Used" : "Unused");
+    if (held) of_job(line, false);
+    set("AllocatedMethodDetails", R"({"basis":"thousandths held of what was bought, times seconds"})");
+    set("AllocatedMethodId", "held-of-bought-capacity");
+    quantities(
+        gpu_hours(line.bought_time), "GPU-Hours", held ? gpu_hours(used_of_bought(line)) : gpu_hours(0));
+    end();
+  }
+  // All that a payer bought is one reservation: its jobs use what fits, and know no contract.
+  static std::string reservation(const Bill& bill) { return "exchange/" + text(bill.payer); }
 
   // A third party is paid: it is on no invoice of ours, so nothing of it is billed by us.
   void paid_to_seller() {
@@ -299,14 +362,41 @@ bool is_about(const State& state, const Invoice& one, PartyId party, Instant fro
   return one.document.from >= from && one.document.from < to && is_at_or_below(state, one.key.party, party);
 }
 
+// What bought capacity delivered since it was settled last.
+std::map<CostKey, CostLine> unsettled_lines(const State& state, PartyId party, Instant from, Instant to) {
+  std::map<CostKey, CostLine> lines;
+  each_uncounted(state, [&](const CostKey& key, std::int64_t time, Money worth) {
+    if (key.day < from || key.day >= to || !is_at_or_below(state, key.party, party)) return;
+    CostLine& line = lines[key];
+    line.key = key;
+    line.as_delivered = true;
+    line.bought_time += time;
+    line.delivered.micros += worth.micros;
+  });
+  return lines;
+}
+
 }  // namespace
 
 std::string focus_csv(const State& state, PartyId party, Instant from, Instant to) {
   Table table(state);
   to = std::max(from, to);  // Else the end would be behind the beginning.
+  auto unsettled = unsettled_lines(state, party, from, to);
   const auto end = state.costs.lower_bound(CostKey{.day = to});
-  for (auto at = state.costs.lower_bound(CostKey{.day = from}); at != end; ++at)
-    if (is_at_or_below(state, at->first.party, party)) table.add_line(at->second);
+  for (auto at = state.costs.lower_bound(CostKey{.day = from}); at != end; ++at) {
+    if (!is_at_or_below(state, at->first.party, party)) continue;
+    const auto more = unsettled.find(at->first);
+    if (more == unsettled.end()) {
+      table.add_line(at->second);
+      continue;
+    }
+    CostLine line = at->second;
+    line.delivered.micros += more->second.delivered.micros;
+    line.bought_time += more->second.bought_time;
+    table.add_line(line);
+    unsettled.erase(more);
+  }
+  for (const auto& [key, line] : unsettled) table.add_line(line);
   for (const auto& [key, one] : state.invoices)
     if (is_about(state, one, party, from, to)) table.add_invoice(one);
   for (const auto& [key, note] : state.credit_notes)

@@ -322,6 +322,37 @@ std::optional<Money> money_at(const Row& row, std::string_view name) {
   return given ? parse_money(*given) : std::nullopt;
 }
 
+bool is_usage(const Row& row) {
+  return row.is("ChargeCategory", "Usage");
+}
+
+// What is used or bought has a quantity with a price, and what is used was consumed; corrections may do
+// without.
+void check_quantities(const Row& row, const std::string& where, std::vector<std::string>& problems) {
+  const bool corrects = row.is("ChargeClass", "Correction");
+  const bool priced = is_usage(row) || row.is("ChargeCategory", "Purchase");
+  if (priced && !corrects && !row.at("PricingQuantity"))
+    problems.push_back(where + "PricingQuantity must not be null on a row of usage or of a purchase");
+  if (is_usage(row) && !corrects && !row.at("ConsumedQuantity"))
+    problems.push_back(where + "ConsumedQuantity must not be null on a row of usage");
+  if (!is_usage(row) && row.at("ConsumedQuantity"))
+    problems.push_back(where + "ConsumedQuantity must be null on a row of anything but usage");
+}
+
+// Capacity that is paid before it is used: the purchase has no effective cost, the hours have.
+void check_reservation(const Row& row, const std::string& where, std::vector<std::string>& problems) {
+  const bool reserved = row.at("CapacityReservationId").has_value();
+  const bool told = row.at("CapacityReservationStatus").has_value();
+  if (!reserved && told)
+    problems.push_back(where + "CapacityReservationStatus must be null without a CapacityReservationId");
+  if (reserved && !told && is_usage(row))
+    problems.push_back(where + "CapacityReservationStatus must say whether the reservation was used");
+  if (reserved && row.is("ChargeCategory", "Purchase") && money_at(row, "EffectiveCost") != Money{})
+    problems.push_back(where + "EffectiveCost must be 0 where capacity is bought for later charges");
+  if (row.at("AllocatedResourceId") && !row.at("AllocatedMethodId"))
+    problems.push_back(where + "AllocatedMethodId must say how a cost was split");
+}
+
 // What columns say about each other.
 void check_row(const Row& row, const std::string& where, std::vector<std::string>& problems) {
   const auto together = [&](std::string_view a, std::string_view b) {
@@ -331,7 +362,8 @@ void check_row(const Row& row, const std::string& where, std::vector<std::string
   };
   together("PricingQuantity", "PricingUnit");
   together("ConsumedQuantity", "ConsumedUnit");
-  together("CapacityReservationId", "CapacityReservationStatus");
+  check_quantities(row, where, problems);
+  check_reservation(row, where, problems);
   const auto subcategory = row.at("ServiceSubcategory");
   const std::string both =
       std::string(row.at("ServiceCategory").value_or("")) + " / " + std::string(subcategory.value_or(""));

@@ -197,7 +197,8 @@ void extend_chunk(JobGroup& group, const ChunkExtended& event) {
 }
 
 // What of a chunk has no verdict when its job ends. When there was no verdict at all, it never got to work.
-void end_chunk(JobGroup& group, JobId job, JobState how, std::int32_t exit_code, Instant at) {
+void end_chunk(JobGroup& group, const Job& ended, Instant at) {
+  const JobId job = ended.id;
   const auto found = std::find_if(
       group.chunks.begin(), group.chunks.end(), [&](const Chunk& one) { return one.job == job; });
   if (found == group.chunks.end()) return;
@@ -207,20 +208,22 @@ void end_chunk(JobGroup& group, JobId job, JobState how, std::int32_t exit_code,
   group.at = at;
   Chunk* copied = find_chunk(group, chunk.copy_of);
   if (copied != nullptr && !copied->left.empty()) copied->at = at;  // Before another try at it begins.
-  const bool by_itself = ended_by_itself(chunk, how, exit_code);
+  const bool by_itself = ended_by_itself(chunk, ended.state, ended.exit_code);
   const std::int64_t at_work = unit_at_work(chunk);
   for (const UnitRange& range : chunk.left) {
     for (std::int64_t unit = range.first; unit <= range.last; ++unit) {
       if (by_itself && wire::contains(chunk.added, unit)) {
         if (!held_by_another(group, job, unit)) wire::add_unit(group.waiting, unit);
-      } else if (how == JobState::kSucceeded) {
+      } else if (ended.state == JobState::kSucceeded) {
         settle(group, unit);  // The loop ends well only when every unit did.
       } else if (held_by_another(group, job, unit)) {
         continue;
-      } else if (how == JobState::kStopped) {
-        charge(group, unit, job, exit_code, group.tries);
+      } else if (ended.state == JobState::kStopped) {
+        charge(group, unit, job, ended.exit_code, group.tries);
+      } else if (ended.reason == EndReason::kSpendLimit) {
+        wire::add_unit(group.waiting, unit);  // Money was missing, and nothing was wrong with the unit.
       } else if (unit == at_work || !chunk.told) {
-        charge(group, unit, job, exit_code, 1);
+        charge(group, unit, job, ended.exit_code, 1);
       } else {
         wire::add_unit(group.waiting, unit);
       }

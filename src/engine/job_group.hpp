@@ -4,10 +4,12 @@
 // gets a verdict of its own. The parent takes no capacity; it ends when the last unit is settled.
 #include <boost/describe/class.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/ids.hpp"
+#include "base/money.hpp"
 #include "base/time.hpp"
 #include "engine/job.hpp"
 #include "engine/progress.hpp"
@@ -54,6 +56,10 @@ struct JobGroup {
   Instant at{};                              // Of the last verdict.
   std::vector<std::int64_t> milliseconds{};  // Of footage, that each unit is a piece of; empty: none is.
   std::int64_t done_milliseconds = 0;
+  // For all chunks together, those too that were forgotten since. None: counted from its chunks at the next
+  // start, because what wrote it kept no sum.
+  std::optional<Money> charged{};
+  Money held{};
 
   [[nodiscard]] const Chunk* chunk_of(JobId job) const;
   [[nodiscard]] bool settled() const { return done + given_up == range.count(); }
@@ -83,7 +89,9 @@ BOOST_DESCRIBE_STRUCT(JobGroup,
                        first_started,
                        at,
                        milliseconds,
-                       done_milliseconds))
+                       done_milliseconds,
+                       charged,
+                       held))
 
 struct GroupFormed {
   JobId id{};
@@ -137,7 +145,7 @@ struct Straggler {
 
 void extend_chunk(JobGroup& group, const ChunkExtended& event);
 void take_verdict(JobGroup& group, JobId chunk, const wire::UnitVerdict& verdict, Instant at);
-void end_chunk(JobGroup& group, JobId chunk, JobState how, std::int32_t exit_code, Instant at);
+void end_chunk(JobGroup& group, const Job& chunk, Instant at);
 [[nodiscard]] std::string failure_text(const JobGroup& group);
 
 }  // namespace tranche::engine

@@ -49,6 +49,11 @@ Duration first_hold(const MeterPlan& plan, const Ask& ask) {
   return ask.time == Duration{} ? plan.ahead : std::min(plan.ahead, ask.time);
 }
 
+// A job with a spend limit of its own may begin with as little, because that ends it in time.
+Duration shortest_hold(const MeterPlan& plan, const Ask& ask) {
+  return std::min(first_hold(plan, ask), kSpendGrace * 2);
+}
+
 // Whoever bought capacity that such a job fits into has paid for it, whatever else he can pay.
 bool is_paid_for(const State& state, PartyId owner, const Ask& ask, Instant at) {
   return std::any_of(state.bookings.begin(), state.bookings.end(), [&](const auto& entry) {
@@ -106,13 +111,16 @@ WorkAhead work_ahead(const SubmitJob& job) {
   return work;
 }
 
-bool is_own_limit_used_up(const State& state, const Job& job, Instant at) {
-  const auto left = own_limit_left(state, job);
-  if (!left) return false;
-  const auto plans = possible_plans(state, job.owner, job.id, job.ask, job.admission);
+bool is_own_limit_used_up(const State& state, const JobGroup& group, Instant at) {
+  const Money left = own_limit_left(group);
+  const bool within_quota =
+      group.chunks.empty() || std::any_of(group.chunks.begin(), group.chunks.end(), [&](const Chunk& chunk) {
+        return state.jobs.at(chunk.job).admission == Admission::kWithinQuota;
+      });
+  const auto plans = possible_plans(
+      state, group.owner, JobId{}, group.ask, within_quota ? Admission::kWithinQuota : Admission::kOnDemand);
   return std::all_of(plans.begin(), plans.end(), [&](const MeterPlan& plan) {
-    const Duration least = std::min(first_hold(plan, job.ask), kSpendGrace * 2);
-    return *left < most_for(state, plan, at, least);
+    return left < most_for(state, plan, at, shortest_hold(plan, group.ask));
   });
 }
 
@@ -226,7 +234,10 @@ std::optional<Refusal> funding_problem(const State& state,
   std::optional<Refusal> first;
   for (const MeterPlan& plan : possible_plans(state, owner, job, ask, admission)) {
     Money needed = most_for(state, plan, at, first_hold(plan, ask));
-    if (ask.spend > Money{}) needed = std::min(needed, ask.spend);
+    if (ask.spend > Money{}) {
+      const Money left = state.job(job) == nullptr ? ask.spend : pledges.job_room(job);
+      needed = std::min(needed, std::max(left, most_for(state, plan, at, shortest_hold(plan, ask))));
+    }
     // What admission would set aside for it is its own, and was checked against the tree there.
     const Money tree{std::max<std::int64_t>(needed.micros - over_quota.micros, 0)};
     auto problem = pledges.problem(account, owner, job, tree);

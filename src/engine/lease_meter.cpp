@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "engine/attempt.hpp"
 #include "engine/spend.hpp"
 #include "engine/unit_price.hpp"
@@ -36,6 +37,20 @@ JobId limited_as(const State& state, JobId id) {
   return group == state.index.work->group_of.end() ? id : group->second;
 }
 
+Refusal own_limit_problem(const State& state, JobId id, Money left, Money amount) {
+  const Money limit = state.jobs.at(id).ask.spend;
+  const std::string job = text(limited_as(state, id));
+  return {.reason = Reason::kBudget,
+          .rule = "job_spend",
+          .where = job,
+          .message = "the spend limit of " + job + " is " + text(limit) + ", and leaves " + text(left) +
+                     ": too little for " + text(amount),
+          .fix = "submit what is left of it with a higher --spend",
+          .limit = limit.micros,
+          .used = limit.micros - left.micros,
+          .asked = amount.micros};
+}
+
 void append_spend_stop(const State& state, const Job& job, const std::string& message, Events& events) {
   for (const LeaseId id : job.leases) {
     const Lease& lease = state.leases.at(id);
@@ -51,24 +66,19 @@ Money Pledges::pledged_by(PartyId party) const {
   return found == parties_.end() ? Money{} : found->second;
 }
 
+Money own_limit_left(const JobGroup& group) {
+  const std::int64_t taken = group.charged.value_or(Money{}).micros + group.held.micros;
+  return {std::max<std::int64_t>(group.ask.spend.micros - taken, 0)};
+}
+
 std::optional<Money> own_limit_left(const State& state, const Job& job) {
   if (job.ask.spend == Money{}) return std::nullopt;
-  std::int64_t left = job.ask.spend.micros;
-  const auto take = [&](JobId id) {
-    const Job* one = state.job(id);
-    if (one == nullptr) return;
-    left -= one->charged.micros;
-    for (const LeaseId lease : one->leases) {
-      const auto meter = state.meters.find(lease);
-      if (meter != state.meters.end()) left -= meter->second.held.micros;
-    }
-  };
   const auto group = state.work.groups.find(limited_as(state, job.id));
-  if (group == state.work.groups.end()) {
-    take(job.id);
-  } else {
-    for (const JobId id : group->second.past) take(id);
-    for (const Chunk& chunk : group->second.chunks) take(chunk.job);
+  if (group != state.work.groups.end()) return own_limit_left(group->second);
+  std::int64_t left = job.ask.spend.micros - job.charged.micros;
+  for (const LeaseId lease : job.leases) {
+    const auto meter = state.meters.find(lease);
+    if (meter != state.meters.end()) left -= meter->second.held.micros;
   }
   return Money{std::max<std::int64_t>(left, 0)};
 }
@@ -101,6 +111,7 @@ Money Pledges::room(AccountId account, PartyId party, JobId id) const {
 
 std::optional<Refusal> Pledges::problem(AccountId account, PartyId party, JobId id, Money amount) const {
   if (amount <= room(account, party, id)) return std::nullopt;
+  if (const Money left = job_room(id); left < amount) return own_limit_problem(*state_, id, left, amount);
   if (auto refusal = spend_problem(*state_, party, amount)) return refusal;
   return not_covered(*state_, account, amount);
 }
@@ -253,12 +264,10 @@ void append_charges(const State& state,
     const auto& charged = std::get<Charged>(events[before]);
     const Job* job = state.job(charged.job);
     if (!charged.exhausted || job == nullptr) continue;
-    const std::int64_t more = charged.amount.micros + charged.held.micros - state.meters.at(id).held.micros;
-    const auto left = own_limit_left(state, *job);
-    const bool own = left && left->micros <= more;
     append_spend_stop(state,
                       *job,
-                      own ? "the job's own spend limit is used up"
+                      pledges.job_room(job->id) == Money{}
+                          ? "the job's own spend limit is used up"
                           : "nothing covers more of it: the budget or credit of " +
                                 path_of(state, state.meters.at(id).payer) + " is used up",
                       events);

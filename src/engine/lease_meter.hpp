@@ -20,6 +20,8 @@ class Pledges {
   explicit Pledges(const State& state) : state_(&state) {}
   // The most that could still be set aside or spent for a job of this party. Never negative.
   [[nodiscard]] Money room(AccountId account, PartyId party, JobId job) const;
+  // What the job's own spend limit leaves; without one, more than anything costs.
+  [[nodiscard]] Money job_room(JobId job) const;
   // Which rule an amount would break.
   [[nodiscard]] std::optional<Refusal> problem(AccountId account,
                                                PartyId party,
@@ -29,7 +31,6 @@ class Pledges {
 
  private:
   [[nodiscard]] Money pledged_by(PartyId party) const;
-  [[nodiscard]] Money job_room(JobId job) const;  // What its own spend limit leaves.
 
   const State* state_;
   std::map<AccountId, Money> accounts_;
@@ -40,8 +41,9 @@ class Pledges {
 // What a job's own spend limit leaves beside what is charged and set aside; nothing: it has none. All chunks
 // of a job of many units are under one limit.
 [[nodiscard]] std::optional<Money> own_limit_left(const State&, const Job&);
+[[nodiscard]] Money own_limit_left(const JobGroup&);
 // Whether that is too little for anything of it to start, wherever it would land.
-[[nodiscard]] bool is_own_limit_used_up(const State&, const Job&, Instant at);
+[[nodiscard]] bool is_own_limit_used_up(const State&, const JobGroup&, Instant at);
 
 // What pays for a party: the nearest credit above it; without one, its tenant by invoice.
 [[nodiscard]] AccountId paying_account(const State&, PartyId payer);

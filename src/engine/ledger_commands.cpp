@@ -120,6 +120,7 @@ void apply(State& state, const Envelope& envelope, const Posted& event) {
       event.id,
       Posting{event.id, envelope.at, event.memo, event.reference, event.reverses, {}, event.legs});
   state.index.capacity->changed();
+  look_at_waiting_groups(state);
 }
 
 Decision decide(const State& state, const Envelope&, const Actor& actor, const SetOverdraft& command) {
@@ -150,6 +151,7 @@ void apply(State& state, const Envelope&, const OverdraftSet& event) {
   account.overdraft = event.after;
   account.bounded = event.bounded && !is_bounded(event.account.kind());
   state.index.capacity->changed();
+  look_at_waiting_groups(state);
 }
 
 Decision decide(const State& state, const Envelope& envelope, const Actor& actor, const PlaceHold& command) {

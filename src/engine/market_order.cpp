@@ -323,6 +323,7 @@ void apply(State& state, const Envelope& envelope, const OrderFilled& event) {
   reserve_spend(state, event.party, {-event.released.micros});
   add_spent(state, event.party, event.value, envelope.at);
   CostLine& line = cost_line(state, {.party = event.party, .payer = bid->payer, .at = envelope.at});
+  line.as_delivered = true;
   line.amount.micros += event.value.micros;
   line.allocated += std::int64_t{event.quantity} * event.slots * (kSlot / std::chrono::milliseconds(1));
   Contract& contract =

@@ -125,6 +125,7 @@ void apply(State& state, const Envelope& envelope, const MeterOpened& event) {
   hold(state.ledger, account, event.held);
   const Money drawn = draw_admission_hold(state, event.plan.job, event.held);
   reserve_spend(state, event.party, {event.held.micros - drawn.micros});
+  note_group_money(state, event.plan.job, Money{}, event.held);
   state.meters.insert_or_assign(event.plan.lease,
                                 Meter{.lease = event.plan.lease,
                                       .plan = event.plan,
@@ -217,6 +218,7 @@ void apply(State& state, const Envelope& envelope, const Charged& event) {
   reserve_spend(state, event.party, {more - drawn.micros});
   const auto job = state.jobs.find(event.job);
   if (job != state.jobs.end()) job->second.charged.micros += event.amount.micros;
+  note_group_money(state, event.job, event.amount, {more});
   add_spent(state, event.party, event.amount, envelope.at);
   meter.epoch = event.epoch;
   meter.sequence = event.sequence;
@@ -274,6 +276,7 @@ void apply(State& state, const Envelope& envelope, const MeterClosed& event) {
   const AccountId account = meter.account;
   release(state.ledger, account, event.released);
   reserve_spend(state, event.party, {-event.released.micros});
+  note_group_money(state, meter.plan.job, {-event.credited.micros}, {-event.released.micros});
   if (event.credited > Money{}) {
     const std::array legs{
         Leg{AccountId::make(kPlatform, AccountKind::kRevenue, account.currency()), {-event.credited.micros}},

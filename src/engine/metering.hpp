@@ -216,6 +216,11 @@ struct CostLine {
   // lines together hold what was paid and what was delivered.
   Money bought{};
   std::int64_t bought_time = 0;
+  // Of the exchange: what the delivered time was worth. Its purchases count as they are delivered; those of
+  // before, which say so here, counted when they were made.
+  Money delivered{};
+  bool as_delivered = false;
+  std::int64_t kept = 0;  // Of a volume: MiB times seconds.
 };
 BOOST_DESCRIBE_STRUCT(CostLine,
                       (),
@@ -231,6 +236,9 @@ BOOST_DESCRIBE_STRUCT(CostLine,
                        by_allocation,
                        peak_milli,
                        bought,
-                       bought_time))
+                       bought_time,
+                       delivered,
+                       as_delivered,
+                       kept))
 
 }  // namespace tranche::engine

@@ -166,6 +166,7 @@ void apply(State& state, const Envelope&, const PriceListSet& event) {
   });
   if (lists.size() > kListsKept) lists.erase(lists.begin());
   state.index.capacity->changed();
+  look_at_waiting_groups(state);
 }
 
 }  // namespace tranche::engine

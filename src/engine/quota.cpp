@@ -164,6 +164,7 @@ void apply(State& state, const Envelope& envelope, const QuotaSet& event) {
   recount_spent(state, event.party, envelope.at);
   party.version = state.sequence;
   state.index.capacity->changed();  // Another spend limit may let somebody start.
+  look_at_waiting_groups(state);
 }
 
 }  // namespace tranche::engine

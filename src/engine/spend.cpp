@@ -138,7 +138,9 @@ void recount_spent(State& state, PartyId party, Instant at) {
        ++line) {
     if (!is_at_or_below(state, line->first.party, party) || line->first.source == CostSource::kFee) continue;
     book.amount.micros += line->second.amount.micros - line->second.credited.micros;
-    book.gpu_seconds += line->second.allocated / 1'000'000;
+    // A purchase is no use; what ran in it was.
+    if (!line->first.of_exchange())
+      book.gpu_seconds += (line->second.allocated + line->second.bought_time) / 1'000'000;
   }
   found->second = book;
 }

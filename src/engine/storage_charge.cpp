@@ -13,6 +13,7 @@
 namespace tranche::engine {
 namespace {
 
+constexpr std::int64_t kMib = std::int64_t{1} << 20;
 constexpr std::int64_t kGib = std::int64_t{1} << 30;
 constexpr std::int64_t kHour = std::chrono::duration_cast<Duration>(std::chrono::hours(1)).count();
 constexpr std::int64_t kGibHour = kGib * kHour;  // Bytes times microseconds.
@@ -162,6 +163,8 @@ void apply(State& state, const Envelope& envelope, const StorageCharged& event) 
       {.party = event.party, .payer = event.account.owner(), .volume = event.volume, .at = event.from});
   line.model = "storage";
   line.amount.micros += event.amount.micros;
+  line.kept += static_cast<std::int64_t>(Int128{volume.bytes} * (event.to - event.from).count() /
+                                         (Int128{kMib} * std::chrono::microseconds::period::den));
 }
 
 }  // namespace tranche::engine

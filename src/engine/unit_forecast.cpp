@@ -18,16 +18,6 @@ struct Pace {
   [[nodiscard]] bool is_known() const { return timed > 0 || charged_for > 0; }
 };
 
-Money charged_for_group(const State& state, const JobGroup& group) {
-  Money sum{};
-  const auto add = [&](JobId id) {
-    if (const Job* chunk = state.job(id)) sum.micros += chunk->charged.micros;
-  };
-  for (const JobId id : group.past) add(id);
-  for (const Chunk& chunk : group.chunks) add(chunk.job);
-  return sum;
-}
-
 // The newest job of this name says most: the same film, the same model.
 Pace pace_by_name(const State& state, PartyId tenant, const std::string& name, WorkUnit unit) {
   Pace pace;
@@ -40,7 +30,7 @@ Pace pace_by_name(const State& state, PartyId tenant, const std::string& name, W
       continue;
     pace.timed = group.counted_done();
     pace.busy_microseconds = group.busy_microseconds;
-    pace.charged = charged_for_group(state, group);
+    pace.charged = group.charged.value_or(Money{});
     pace.charged_for = pace.charged > Money{} ? pace.timed : 0;
     pace.by = text(group.id) + " of the same name";
     return pace;

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/text.hpp"
+#include "engine/admission.hpp"
 #include "engine/booking_limits.hpp"
 #include "engine/lease_meter.hpp"
 #include "engine/place_rules.hpp"
@@ -91,6 +92,19 @@ std::optional<std::string> window_ahead(const State& state, const Job& job) {
   return std::nullopt;
 }
 
+std::optional<Refusal> money_problem(const State& state, const Job& job) {
+  return funding_problem(state, job.owner, job.id, job.ask, job.admission, Money{}, state.now);
+}
+
+// Which rule lets no further chunk of a group in.
+std::pair<WaitReason, std::string> no_chunk_story(const State& state, const JobGroup& group) {
+  const auto admitted = admit(state, group.owner, group.ask, state.now);
+  if (admitted) return {WaitReason::kCapacity, "its next chunk is being made"};
+  const Refusal& refusal = admitted.error();
+  return {refusal.reason == Reason::kBudget ? WaitReason::kBudget : WaitReason::kQuota,
+          "no chunk of it can be admitted now: " + refusal.message};
+}
+
 // A job that the scheduler does not look at yet: it waits for others or for its time, or its chunks wait for
 // it.
 std::optional<std::pair<WaitReason, std::string>> held_back(const State& state, const Job& job) {
@@ -103,13 +117,25 @@ std::optional<std::pair<WaitReason, std::string>> held_back(const State& state, 
   }
   if (auto time = waits_for_its_time(state, job)) return std::pair(WaitReason::kWindow, std::move(*time));
   if (const auto group = state.work.groups.find(job.id); group != state.work.groups.end()) {
-    if (group->second.chunks.empty())
-      return std::pair(WaitReason::kQuota, "no chunk of it can be admitted now: its owner's quota is in use");
+    if (group->second.chunks.empty()) return no_chunk_story(state, group->second);
+    const Job& first = state.jobs.at(group->second.chunks.front().job);
+    if (const auto problem = money_problem(state, first))
+      return std::pair(WaitReason::kBudget, "its chunks wait for money: " + problem->message);
     return std::pair(
         WaitReason::kCapacity,
         "its chunks wait for capacity; see: tranche why " + text(group->second.chunks.front().job));
   }
   return std::nullopt;
+}
+
+// A job of many units that has begun, and of which nothing runs now.
+bool is_stalled(const State& state, const Job& job) {
+  const auto group = state.work.groups.find(job.id);
+  if (job.state != JobState::kRunning || group == state.work.groups.end()) return false;
+  const auto& chunks = group->second.chunks;
+  return std::all_of(chunks.begin(), chunks.end(), [&](const Chunk& chunk) {
+    return state.jobs.at(chunk.job).state == JobState::kPending;
+  });
 }
 
 // A job that is off its devices for the sake of others.
@@ -119,10 +145,6 @@ std::string paused_story(const State& state, const Job& job) {
   return "paused since " + text(lease.parked) +
          ": work with more right to its place has it; it goes on there when the place is free, or from its "
          "checkpoint where there is room sooner";
-}
-
-std::optional<Refusal> money_problem(const State& state, const Job& job) {
-  return funding_problem(state, job.owner, job.id, job.ask, job.admission, Money{}, state.now);
 }
 
 }  // namespace
@@ -152,7 +174,7 @@ wire::Why explain(const State& state, const Actor& actor, const Job& job) {
     why.message = paused_story(state, job);
     return why;
   }
-  if (job.state != JobState::kPending) {
+  if (job.state != JobState::kPending && !is_stalled(state, job)) {
     why.message = is_over(job.state)             ? text(job.id) + " has ended"
                   : job.state == JobState::kHeld ? held_summary(job)
                                                  : text(job.id) + " is not waiting";
@@ -163,6 +185,7 @@ wire::Why explain(const State& state, const Actor& actor, const Job& job) {
   why.not_the_cause = {WaitReason::kQuota, WaitReason::kBudget, WaitReason::kPolicy};
   if (auto held = held_back(state, job)) {
     std::tie(why.reason, why.message) = std::move(*held);
+    std::erase(why.not_the_cause, why.reason);
     return why;
   }
   list_ahead(state, actor, job, why);

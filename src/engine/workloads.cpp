@@ -83,31 +83,19 @@ bool has_ended(const State& state, const JobGroup& group, const Job& parent) {
          });
 }
 
-// Whether its own spend limit ended a chunk, or leaves too little for the next. Those that run have theirs.
+// Whether its own spend limit leaves too little for anything of it to start. What runs has its money.
 bool is_spent(const State& state, const JobGroup& group, Instant at) {
   if (group.ask.spend == Money{}) return false;
-  if (std::any_of(group.past.begin(), group.past.end(), [&](JobId id) {
-        const Job* job = state.job(id);
-        return job != nullptr && job->reason == EndReason::kSpendLimit;
-      }))
-    return true;
-  return std::any_of(
+  return std::all_of(
              group.chunks.begin(),
              group.chunks.end(),
-             [&](const Chunk& chunk) { return is_own_limit_used_up(state, state.jobs.at(chunk.job), at); }) &&
-         std::all_of(group.chunks.begin(), group.chunks.end(), [&](const Chunk& chunk) {
-           return state.jobs.at(chunk.job).state == JobState::kPending;
-         });
+             [&](const Chunk& chunk) { return state.jobs.at(chunk.job).state == JobState::kPending; }) &&
+         is_own_limit_used_up(state, group, at);
 }
 
-// Nothing new is begun; with the last chunk that runs the job is over.
 Events end_spent(const State& state, const JobGroup& group) {
   Events events;
-  for (const Chunk& chunk : group.chunks) {
-    const Job& job = state.jobs.at(chunk.job);
-    if (job.state == JobState::kPending && !job.stop_requested) append_stop(state, job, events);
-  }
-  if (!group.chunks.empty()) return events;
+  for (const Chunk& chunk : group.chunks) append_stop(state, state.jobs.at(chunk.job), events);
   events.emplace_back(
       JobEnded{.id = group.id,
                .owner = group.owner,
@@ -131,15 +119,13 @@ Events advance_tail(const State& state, const Envelope& envelope, const JobGroup
 Events advance_group(const State& state, const Envelope& envelope, const JobGroup& group) {
   const Job& parent = state.jobs.at(group.id);
   if (is_over(parent.state) || state.work.waits.contains(group.id)) return {};
-  const bool spent = !parent.stop_requested && is_spent(state, group, envelope.at);
-  if (has_ended(state, group, parent))
-    return spent && group.given_up > 0 ? end_spent(state, group) : end_group(group, parent);
+  if (has_ended(state, group, parent)) return end_group(group, parent);
   if (parent.stop_requested) return {};
   if (parent.not_before > envelope.at) {
     state.index.work->looks.emplace(parent.not_before, group.id);
     return {};
   }
-  if (spent) return end_spent(state, group);
+  if (is_spent(state, group, envelope.at)) return end_spent(state, group);
   if (Events events = stop_needless(state, group); !events.empty()) return events;
   if (Events events = next_extension(state, group, envelope.at); !events.empty()) return events;
   if (group.waiting.empty()) return advance_tail(state, envelope, group);
@@ -202,6 +188,21 @@ void end_waiting(State& state, JobId id) {
   }
   state.work.waits.erase(found);
   state.index.work->waiters_due.erase(id);
+}
+
+// From a snapshot in which groups kept no sums: what is known of their chunks.
+void sum_up(const State& state, JobGroup& group) {
+  group.charged = Money{};
+  const auto add = [&](JobId id) {
+    const Job* job = state.job(id);
+    if (job == nullptr) return;
+    group.charged->micros += job->charged.micros;
+    for (const LeaseId lease : job->leases)
+      if (const auto meter = state.meters.find(lease); meter != state.meters.end())
+        group.held.micros += meter->second.held.micros;
+  };
+  for (const JobId id : group.past) add(id);
+  for (const Chunk& chunk : group.chunks) add(chunk.job);
 }
 
 }  // namespace
@@ -273,7 +274,8 @@ void apply(State& state, const Envelope&, const GroupFormed& event) {
                  .tries = event.tries,
                  .ask = event.ask,
                  .waiting = {event.range},
-                 .milliseconds = event.milliseconds};
+                 .milliseconds = event.milliseconds,
+                 .charged = Money{}};
   state.work.groups.emplace(event.id, std::move(group));
   state.index.capacity->dequeue(state, state.jobs.at(event.id));
   state.index.work->groups_due.insert(event.id);
@@ -348,7 +350,7 @@ void note_job_ended(State& state, const Job& job, Instant at) {
   for (auto waiter = from; waiter != to; ++waiter) index.waiters_due.insert(waiter->second);
   if (const auto parent = index.group_of.find(job.id); parent != index.group_of.end()) {
     JobGroup& group = state.work.groups.at(parent->second);
-    end_chunk(group, job.id, job.state, job.exit_code, at);
+    end_chunk(group, job, at);
     if (const auto whole = state.jobs.find(group.id); whole != state.jobs.end())
       whole->second.version = state.sequence;
     index.groups_due.insert(group.id);
@@ -363,6 +365,19 @@ void note_job_ended(State& state, const Job& job, Instant at) {
   const PartyId tenant = tenant_of(state, job.owner);
   for (const auto& [id, group] : state.work.groups)
     if (!group.waiting.empty() && tenant_of(state, group.owner) == tenant) index.groups_due.insert(id);
+}
+
+void note_group_money(State& state, JobId chunk, Money charged, Money held) {
+  const auto parent = state.index.work->group_of.find(chunk);
+  if (parent == state.index.work->group_of.end()) return;
+  JobGroup& group = state.work.groups.at(parent->second);
+  group.charged = Money{group.charged.value_or(Money{}).micros + charged.micros};
+  group.held.micros += held.micros;
+}
+
+void look_at_waiting_groups(State& state) {
+  for (const auto& [id, group] : state.work.groups)
+    if (!group.waiting.empty()) state.index.work->groups_due.insert(id);
 }
 
 std::string units_name(WorkUnit unit) {
@@ -417,14 +432,14 @@ void forget_work(State& state) {
   std::erase_if(state.work.checkpoints, gone);
   std::erase_if(state.index.work->group_of,
                 [&](const auto& entry) { return !state.work.groups.contains(entry.second); });
-  for (const auto& [id, group] : state.work.groups)
-    if (!group.waiting.empty()) state.index.work->groups_due.insert(id);
+  look_at_waiting_groups(state);
 }
 
 void rebuild_work_index(State& state) {
   WorkIndex& index = *state.index.work;
   index = {};
-  for (const auto& [id, group] : state.work.groups) {
+  for (auto& [id, group] : state.work.groups) {
+    if (!group.charged) sum_up(state, group);
     for (const Chunk& chunk : group.chunks) index.group_of.emplace(chunk.job, id);
     if (!is_over(state.jobs.at(id).state)) index.groups_due.insert(id);
   }

@@ -89,6 +89,10 @@ void settle_units(State&, JobId, const UnitCounts& charged);
 // The same with every unit that the job counts in, those too of which there are none in this interval.
 [[nodiscard]] UnitCounts charged_units(const State&, JobId, const UnitCounts& charged);
 
+// What a chunk was charged, and how much more or less is set aside for it, with the sums of its group.
+void note_group_money(State&, JobId chunk, Money charged, Money held);
+// Money or quota was given: groups that could have no further chunk are tried again.
+void look_at_waiting_groups(State&);
 // What a replica was charged, with the hour of its service.
 void charge_service(State&, JobId replica, Money amount);
 // A lease that had begun to work is over: where its job finds what it saved.
