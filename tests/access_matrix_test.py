@@ -125,6 +125,7 @@ TARGETED = {
     "cancel_order": ("nobody", "root", lambda t: ("DELETE", "/v1/market/orders/ord_00ZZZZ", None)),
     "interrupt_contract": ("nobody", "root", lambda t: ("POST", "/v1/market/contracts/ctr_00ZZZZ/interrupt", {})),
     "job_receipts": ("job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}/receipts", None)),
+    "show_node_test": ("capacity", "node", lambda t: ("GET", f"/v1/nodes/{t.id}/test", None)),
     "test_node": ("capacity", "node", lambda t: ("POST", f"/v1/nodes/{t.id}/test", {})),
     "show_health_policy": ("platform", "root", lambda t: ("GET", "/v1/health/policy", None)),
     "set_health_policy": ("platform", "root", lambda t: ("PUT", "/v1/health/policy", {})),

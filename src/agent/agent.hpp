@@ -218,6 +218,7 @@ class Agent {
   [[nodiscard]] bool waits_for_wipe(Job& job, const SandboxPlan& plan);
   void start_on_clean(LeaseId lease, const std::string& uuid, const SandboxPlan& plan);
   void reset_after_wipes(const wire::DeviceOrder& order);
+  void tell_tests();
   void wipe_device(const wire::DeviceOrder& order, const wire::DeviceFacts& device, std::uint32_t physical);
   void wiped(const wire::DeviceOrder& order,
              std::uint32_t physical,
@@ -273,6 +274,7 @@ class Agent {
   std::set<VolumeId> volume_work_;  // Ordered, and not done yet.
   std::unique_ptr<Sessions> sessions_;
   std::unique_ptr<DeviceOrders> orders_;
+  wire::TestsUnderWay tests_told_;
   std::set<std::uint64_t> wipes_;                         // Orders that are under way.
   std::map<std::string, wire::DeviceOrder> settlements_;  // By device: what is owed there is being wiped.
   DeviceWatch watch_;

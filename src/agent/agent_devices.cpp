@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agent/agent_send.hpp"
+#include "wire/codec.hpp"
 
 namespace tranche::agent {
 
@@ -11,6 +12,7 @@ namespace tranche::agent {
 void Agent::reset_after_wipes(const wire::DeviceOrder& order) {
   if (!wipes_.insert(order.order).second) return;  // Told again after a break of the link.
   chores_->add("wipe " + order.uuid, [this, order] {
+    if (scrubber_) scrubber_->release(order.uuid);
     return Chores::After([this, order] {
       wipes_.erase(order.order);
       wire::DeviceOutcome outcome{.order = order.order, .device = order.device, .task = order.task};
@@ -70,6 +72,15 @@ void Agent::tell_signals(BootTime now) {
   signals_next_ = now + nanoseconds(std::min<Duration>(heartbeat_, std::chrono::milliseconds(500)));
   for (const auto& port : ports_)
     for (const wire::HealthSignal& signal : port->signals()) send_surely(signal);
+}
+
+// With each heartbeat while tests run: people wait for them.
+void Agent::tell_tests() {
+  const wire::TestsUnderWay now = orders_->progress();
+  if (now.items.empty() && tests_told_.items.empty()) return;
+  tests_told_ = now;
+  send_now(
+      wire::LogChunk{.stream = wire::LogStream::kPlatform, .at = wall_time(), .bytes = wire::to_json(now)});
 }
 
 void Agent::send_order_answers() {

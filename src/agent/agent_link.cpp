@@ -210,6 +210,7 @@ void Agent::beat() {
   const BootTime now = boot_time();
   table_.heartbeat_sent(beat.at, now);
   send_now(beat);
+  tell_tests();
   beat_next_ = now + nanoseconds(heartbeat_);
   if (renewal_key_.empty() && wants_renewal(identity_, std::chrono::system_clock::now())) renew_certificate();
 }

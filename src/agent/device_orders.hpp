@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "wire/agent_message.hpp"
+#include "wire/test_progress.hpp"
 
 namespace tranche::agent {
 
@@ -27,6 +28,8 @@ class DeviceOrders {
   // An order that is under way already is not begun again.
   void begin(const wire::DeviceOrder& order, const wire::DeviceFacts& device);
   [[nodiscard]] std::vector<wire::Receipts> take_answers();
+  // How far the one that runs is, and those that wait for it.
+  [[nodiscard]] wire::TestsUnderWay progress() const;
 
  private:
   struct Shared;

@@ -23,6 +23,18 @@ gpu::DeviceSession& OpenClScrubber::session_for(const wire::DeviceFacts& device)
   throw gpu::CannotRun("no OpenCL driver reaches " + device.uuid);
 }
 
+// A context does not outlive a reset, nor a fault of its device: every call in it fails from then on. And a
+// device on which one is open is not reset by its driver.
+void OpenClScrubber::release(const std::string& uuid) {
+  const std::lock_guard lock(mutex_);
+  sessions_.erase(uuid);
+}
+
+std::size_t OpenClScrubber::open_devices() {
+  const std::lock_guard lock(mutex_);
+  return sessions_.size();
+}
+
 void OpenClScrubber::scrub(const wire::DeviceFacts& device, Bytes slice, wire::ScrubReceipt& receipt) {
   try {
     gpu::DeviceSession& session = session_for(device);
@@ -34,7 +46,10 @@ void OpenClScrubber::scrub(const wire::DeviceFacts& device, Bytes slice, wire::S
     receipt.verified = numbers.verified;
     receipt.nonzero_bytes = numbers.nonzero_bytes;
     receipt.method = numbers.method;
-  } catch (const std::exception& problem) { receipt.method = std::string("none: ") + problem.what(); }
+  } catch (const std::exception& problem) {
+    receipt.method = std::string("none: ") + problem.what();
+    release(device.uuid);
+  }
 }
 
 std::optional<wire::AcceptanceReceipt> OpenClScrubber::test(const wire::DeviceFacts& device, Bytes slice) {
@@ -43,6 +58,7 @@ std::optional<wire::AcceptanceReceipt> OpenClScrubber::test(const wire::DeviceFa
   } catch (const std::exception& problem) {
     wire::AcceptanceReceipt receipt{.level = wire::TestLevel::kQuick, .at = wall_time()};
     receipt.tests.push_back({.name = "device", .verdict = wire::Verdict::kUnknown, .detail = problem.what()});
+    release(device.uuid);
     return receipt;
   }
 }

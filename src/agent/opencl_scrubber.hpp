@@ -17,6 +17,8 @@ class OpenClScrubber : public Scrubber {
  public:
   void scrub(const wire::DeviceFacts& device, Bytes slice, wire::ScrubReceipt& receipt) override;
   void stop() override { stopping_ = true; }
+  void release(const std::string& uuid) override;
+  [[nodiscard]] std::size_t open_devices();
   std::optional<wire::AcceptanceReceipt> test(const wire::DeviceFacts& device, Bytes slice) override;
 
  private:

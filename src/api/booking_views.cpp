@@ -6,6 +6,7 @@
 
 #include "api/zones.hpp"
 #include "base/text.hpp"
+#include "engine/maintenance.hpp"
 #include "wire/fields.hpp"
 
 namespace tranche::api {
@@ -70,6 +71,10 @@ wire::BookingView booking_view(const engine::State& state, const engine::Booking
     wire::WindowView window{.from = booked.from, .to = booked.to, .state = booked.state};
     window.from_local = zone ? local_text(*zone, booked.from) : text(booked.from);
     window.to_local = zone ? local_text(*zone, booked.to) : text(booked.to);
+    if (booking.kind == wire::ClaimKind::kMaintenance) {
+      const Instant tests = engine::work_ends(booking, booked);
+      window.tests_local = zone ? local_text(*zone, tests) : text(tests);
+    }
     for (const engine::BookedPlace& place : booked.places)
       for (const engine::Slice& slice : place.slices)
         window.devices.push_back({slice.device, state.nodes.at(place.node).name, slice.milli, slice.vram});

@@ -4,9 +4,11 @@
 
 #include "api/api.hpp"
 #include "api/problem.hpp"
+#include "api/test_progress.hpp"
 #include "engine/device_life.hpp"
 #include "wire/api_health.hpp"
 #include "wire/fields.hpp"
+#include "wire/test_progress.hpp"
 
 namespace tranche::api {
 namespace {
@@ -32,7 +34,9 @@ std::vector<wire::SignalView> signals_of(const engine::Device& device) {
   return out;
 }
 
-wire::DeviceHealth health_of(const State& state, const engine::Device& device) {
+wire::DeviceHealth health_of(const State& state,
+                             const engine::Device& device,
+                             const server::LinkFacts& facts) {
   const engine::Node& node = state.nodes.at(device.node);
   wire::DeviceHealth out{.device = device.id,
                          .node = node.name,
@@ -41,7 +45,7 @@ wire::DeviceHealth health_of(const State& state, const engine::Device& device) {
                          .state = device.state,
                          .since = device.since,
                          .reason = device.reason,
-                         .health = engine::health_words(state, device),
+                         .health = engine::health_words(state, device, progress_words(device, facts)),
                          .leases = static_cast<std::uint32_t>(engine::leases_on(state, device).size()),
                          .resets = device.record.resets,
                          .last_test = device.record.last_test,
@@ -51,7 +55,8 @@ wire::DeviceHealth health_of(const State& state, const engine::Device& device) {
 }
 
 void show_board(Api& api, Call call) {
-  api.view(std::move(call), [](const State& state, const Actor& actor) -> Shown {
+  const server::AgentHub* hub = api.options().hub;
+  api.view(std::move(call), [hub](const State& state, const Actor& actor) -> Shown {
     wire::HealthBoard out{.table_version = policy::health_table(wire::GpuVendor::kNvidia).version,
                           .acceptance = state.health.policy.acceptance};
     if (!state.health.policy.tables.empty()) out.table_version = state.health.policy.tables.front().version;
@@ -66,7 +71,7 @@ void show_board(Api& api, Call call) {
       if (node.state == wire::NodeState::kRetired) continue;
       if (!engine::may(state, actor, Action::kManageCapacity, node.owner)) continue;
       ++out.states[std::string(wire::name_of(device.state))];
-      out.items.push_back(health_of(state, device));
+      out.items.push_back(health_of(state, device, hub->facts(node.id)));
     }
     return json(out);
   });
@@ -193,14 +198,19 @@ void change_repair(Api& api, Call call) {
   });
 }
 
+const engine::Node* find_node(const State& state, const std::string& name) {
+  const auto named = state.index.nodes_by_name.find(name);
+  return state.node(named != state.index.nodes_by_name.end() ? named->second
+                                                             : NodeId{parse_id("node_", name).value_or(0)});
+}
+
 void test_node(Api& api, Call call) {
   const auto body = parse<wire::NodeTest>(call);
   if (!body) return call.reply.send(problem(body.error(), call.envelope.request_id));
   const std::string name = call.parameters.front();
   api.loop().read([&api, call = std::move(call), name, level = body->level](const State& state) mutable {
-    NodeId node{parse_id("node_", name).value_or(0)};
-    if (const auto found = state.index.nodes_by_name.find(name); found != state.index.nodes_by_name.end())
-      node = found->second;
+    const engine::Node* found = find_node(state, name);
+    const NodeId node = found == nullptr ? NodeId{} : found->id;
     api.run(std::move(call), engine::TestNode{node, level}, [node, level](const server::Outcome& outcome) {
       wire::NodeTest out{.level = level};
       for (const engine::Event& event : *outcome.events)
@@ -214,6 +224,33 @@ void test_node(Api& api, Call call) {
       }
       return json(out);
     });
+  });
+}
+
+void show_node_test(Api& api, Call call) {
+  const server::AgentHub* hub = api.options().hub;
+  const std::string name = call.parameters.front();
+  api.view(std::move(call), [hub, name](const State& state, const Actor& actor) -> Shown {
+    const engine::Node* node = find_node(state, name);
+    if (node == nullptr || !engine::can_see(state, actor, node->owner)) return refuse(engine::not_found());
+    if (auto refusal = engine::check_access(state, actor, Action::kManageCapacity, node->owner))
+      return refuse(*refusal);
+    const server::LinkFacts facts = hub->facts(node->id);
+    wire::NodeTestView out{.node = node->name, .connected = facts.connected};
+    for (const DeviceId id : node->devices) {
+      const engine::Device& device = state.devices.at(id);
+      const wire::DeviceTask task = device.record.task;
+      wire::DeviceTestView view{.device = id, .state = device.state, .last_test = device.record.last_test};
+      view.testing =
+          device.record.order != 0 && (task == wire::DeviceTask::kAccept || task == wire::DeviceTask::kTest);
+      if (view.testing) view.level = device.record.level;
+      if (const wire::TestProgress* now = view.testing ? progress_of(device, facts) : nullptr) {
+        view.percent = now->percent;
+        view.part = now->part;
+      }
+      out.items.push_back(std::move(view));
+    }
+    return json(out);
   });
 }
 
@@ -282,7 +319,14 @@ std::vector<Route> health_routes() {
        .summary = "Test the devices of a node that nobody uses",
        .takes = body<wire::NodeTest>(),
        .gives = body<wire::NodeTest>(),
-       .handle = test_node}};
+       .handle = test_node},
+      {.method = "GET",
+       .path = "/v1/nodes/{node}/test",
+       .id = "show_node_test",
+       .tag = "health",
+       .summary = "How far the tests of a node's devices are, and what the last ones found",
+       .gives = body<wire::NodeTestView>(),
+       .handle = show_node_test}};
   const auto change = [&](std::string_view path, std::string_view id, std::string_view summary, auto handle) {
     routes.push_back({.method = "POST",
                       .path = path,

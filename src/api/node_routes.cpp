@@ -5,6 +5,7 @@
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "api/secrets.hpp"
+#include "api/test_progress.hpp"
 #include "engine/device_life.hpp"
 #include "server/agent_hub.hpp"
 #include "wire/api_node.hpp"
@@ -37,7 +38,7 @@ wire::DeviceView device_view(const State& state,
                         .mode = device.facts.mode,
                         .simulated = node.simulated,
                         .soft_capable = device.facts.soft_capable,
-                        .health = engine::health_words(state, device),
+                        .health = engine::health_words(state, device, progress_words(device, facts)),
                         .since = device.since};
   for (const LeaseId id : state.index.capacity->leases_on(node.id)) {
     const engine::Lease& lease = state.leases.at(id);

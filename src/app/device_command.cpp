@@ -2,7 +2,9 @@
 // `tranche device`: the accelerators of this very machine, and whether they are fit for tenants. Needs no
 // server and no agent.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -12,10 +14,12 @@
 #include "base/wall_clock.hpp"
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
+#include "cli/terminal.hpp"
 #include "gpu/device_tests.hpp"
 #include "gpu/port.hpp"
 #include "gpu/scrub.hpp"
 #include "wire/codec.hpp"
+#include "wire/test_progress.hpp"
 
 namespace tranche::app {
 namespace {
@@ -31,6 +35,8 @@ struct TestFlags {
   std::string memory{};
   std::string cpu_memory{};
   std::string report{};
+  std::string progress{};
+  std::vector<std::string> together{};
   bool own_only = false;
   bool scrub = false;
 };
@@ -154,9 +160,28 @@ wire::ScrubReceipt wiped(const gpu::OpenClDevice& device) {
   } catch (const gpu::CannotRun& problem) { return {.method = std::string("none: ") + problem.what()}; }
 }
 
+// For the agent, which looks at the file while the test runs; and for whoever sits before it.
+gpu::TestListener listener_for(Session& session, const TestFlags& flags) {
+  const bool shown = cli::stderr_is_terminal() && !session.flags().quiet;
+  if (flags.progress.empty() && !shown) return {};
+  return [file = flags.progress, shown](unsigned percent, const std::string& part) {
+    if (!file.empty()) {
+      const std::string fresh = file + ".new";
+      std::ofstream(fresh, std::ios::binary) << wire::to_json(wire::TestProgress{0, percent, part});
+      std::rename(fresh.c_str(), file.c_str());
+    }
+    if (shown) cli::write_stderr("\r\x1b[K" + std::to_string(percent) + " %  " + part);
+  };
+}
+
 bool is_wanted(const gpu::OpenClDevice& device, const std::string& wanted) {
   return wanted.empty() || device.facts.uuid == wanted ||
          (!device.facts.pci_address.empty() && device.facts.pci_address == wanted);
+}
+
+bool is_one_of(const gpu::OpenClDevice& device, const std::vector<std::string>& named) {
+  return std::any_of(
+      named.begin(), named.end(), [&](const std::string& one) { return is_wanted(device, one); });
 }
 
 void test(Session& session, const TestFlags& flags) {
@@ -164,14 +189,17 @@ void test(Session& session, const TestFlags& flags) {
   gpu::DeviceReports reports;
   const std::vector<gpu::OpenClDevice> devices = gpu::opencl_devices();
   for (const gpu::OpenClDevice& device : devices)
-    if (is_wanted(device, flags.device) && device.facts.vendor == wire::GpuVendor::kNvidia)
+    if (device.facts.vendor == wire::GpuVendor::kNvidia &&
+        (is_wanted(device, flags.device) || is_one_of(device, flags.together)))
       options.together.push_back(device.facts.uuid);
+  options.told = listener_for(session, flags);
   for (const gpu::OpenClDevice& device : devices) {
     if (!is_wanted(device, flags.device)) continue;
     const wire::ScrubReceipt scrub = flags.scrub ? wiped(device) : wire::ScrubReceipt{};
     reports.items.push_back(gpu::test_device(device, options));
     reports.items.back().scrub = scrub;
   }
+  if (options.told && cli::stderr_is_terminal()) cli::write_stderr("\r\x1b[K");
   if (reports.items.empty()) {
     throw cli::Failure(
         cli::kNotFound,
@@ -220,6 +248,13 @@ void add_device_commands(CLI::App& root, cli::Program& program) {
                      flags->cpu_memory,
                      "Of a CPU device, whose memory is the machine's own, at most so much from standard on");
   testing.add_option("--report", flags->report, "Write the report there, too, as JSON")->type_name("FILE");
+  testing.add_option("--progress", flags->progress, "Write there how far the test is, as JSON")
+      ->type_name("FILE");
+  testing
+      .add_option("--together",
+                  flags->together,
+                  "Other devices that nobody uses: what is between them and this one is tested, too (NCCL)")
+      ->type_name("UUID");
   testing.add_flag("--scrub", flags->scrub, "Wipe free memory and read it back before the test");
   testing.add_flag("--own-only", flags->own_only, "Leave out tools of vendors");
   testing.callback([flags, &program] { test(program.session(), *flags); });

@@ -106,12 +106,21 @@ Table booking_table(const std::vector<BookingView>& bookings) {
 }
 
 Table window_table(const BookingView& booking) {
-  Table table({{"OPENS"}, {"CLOSES"}, {"STATE"}, {"DEVICES"}});
+  const bool tested = booking.kind == wire::ClaimKind::kMaintenance;
+  Table table({{"OPENS"},
+               {"TESTS FROM", Align::kLeft, tested ? Show::kAlways : Show::kWide},
+               {"CLOSES"},
+               {"STATE"},
+               {"DEVICES"}});
   for (const WindowView& window : booking.windows) {
     std::string devices;
     for (const wire::BookedDevice& device : window.devices)
       devices += (devices.empty() ? "" : ", ") + text(device.device) + " on " + device.node;
-    table.add({window.from_local, window.to_local, wire::name_of(window.state), devices});
+    table.add({window.from_local,
+               tested ? window.tests_local : "-",
+               window.to_local,
+               wire::name_of(window.state),
+               devices});
   }
   return table;
 }
@@ -283,8 +292,10 @@ void add_maintenance(const Command& root, Program& program) {
                                    .times = timing.times,
                                    .until = timing.until,
                                    .name = options->name};
-    show(session,
-         session.ask<BookingView>({.method = "POST", .path = "/v1/maintenance", .body = wire::to_json(ask)}));
+    const auto answer =
+        session.ask<BookingView>({.method = "POST", .path = "/v1/maintenance", .body = wire::to_json(ask)});
+    show(session, answer);
+    session.say("the devices are tested when the work is over; bookings begin when the window closes");
   });
 }
 

@@ -5,6 +5,7 @@
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
 #include "cli/node_table.hpp"
+#include "cli/wait_for_tests.hpp"
 #include "wire/api_health.hpp"
 #include "wire/api_node.hpp"
 
@@ -172,25 +173,35 @@ void add_remove(const Command& group, Program& program) {
 }
 
 void add_test(const Command& group, Program& program) {
-  const auto name = std::make_shared<std::string>();
-  const auto level = std::make_shared<std::string>("quick");
-  const Command& command = add_command(
-      group,
-      {"test", "Test the devices of a node that nobody uses", "tranche node test gpu-01 --level standard"});
-  command.add_option("node", *name, "Name or id").required();
-  command.add_option("--level", *level, "quick (seconds), standard (all memory once) or full");
-  command.callback([name, level, &program] {
+  struct Options {
+    std::string node{}, level = "quick";
+    bool wait = false;
+  };
+  const auto options = std::make_shared<Options>();
+  const Command& command = add_command(group,
+                                       {"test",
+                                        "Test the devices of a node that nobody uses",
+                                        "tranche node test gpu-01 --level standard\n"
+                                        "tranche node test gpu-01 --level full --wait"});
+  command.add_option("node", options->node, "Name or id").required();
+  command.add_option("--level", options->level, "quick (seconds), standard (all memory once) or full");
+  command.add_flag(
+      "--wait", options->wait, "Until it is done, saying how far it is; ends with 1 when one is not fit");
+  command.callback([options, &program] {
     Session& session = program.session();
-    const wire::NodeTest wish{.level = enum_value<wire::TestLevel>("--level", *level)};
-    const auto answer = session.ask<wire::NodeTest>({.method = "POST",
-                                                     .path = "/v1/nodes/" + path_segment(*name) + "/test",
-                                                     .body = wire::to_json(wish)});
+    const wire::NodeTest wish{.level = enum_value<wire::TestLevel>("--level", options->level)};
+    const std::string path = "/v1/nodes/" + path_segment(options->node) + "/test";
+    const auto answer =
+        session.ask<wire::NodeTest>({.method = "POST", .path = path, .body = wire::to_json(wish)});
+    if (options->wait) {
+      for (const std::string& why : answer.value.skipped) session.say("skipped: " + why);
+      return wait_for_tests(session, path, answer.value.ordered);
+    }
     session.print(answer.body,
                   {.table =
                        [&] {
                          Table table({{"DEVICE"}, {"TEST"}});
-                         for (const DeviceId id : answer.value.ordered)
-                           table.add({text(id), "ordered; see: tranche health board"});
+                         for (const DeviceId id : answer.value.ordered) table.add({text(id), "ordered"});
                          for (const std::string& why : answer.value.skipped)
                            table.add({"-", "skipped: " + why});
                          return table;
@@ -201,6 +212,8 @@ void add_test(const Command& group, Program& program) {
                          for (const DeviceId id : answer.value.ordered) names += text(id) + "\n";
                          return names;
                        }});
+    if (!answer.value.ordered.empty())
+      session.say("tranche health board shows how far it is, and what it found; --wait waits for it");
   });
 }
 

@@ -37,16 +37,17 @@ std::optional<Refusal> windows_problem(const std::vector<TimeSpan>& windows, Ins
 }
 
 // RFC 3339 in the zone of whoever asked.
+std::string local_text(Instant at, std::int32_t offset) {
+  std::string out = text(at + std::chrono::seconds(offset));
+  if (offset == 0) return out;
+  out.pop_back();  // The Z.
+  const auto pair = [](std::int32_t value) { return (value < 10 ? "0" : "") + std::to_string(value); };
+  const std::int32_t minutes = std::abs(offset) / 60;
+  return out + (offset < 0 ? '-' : '+') + pair(minutes / 60) + ':' + pair(minutes % 60);
+}
+
 std::string span_text(const TimeSpan& span, std::int32_t offset) {
-  const auto local = [offset](Instant at) {
-    std::string out = text(at + std::chrono::seconds(offset));
-    if (offset == 0) return out;
-    out.pop_back();  // The Z.
-    const auto pair = [](std::int32_t value) { return (value < 10 ? "0" : "") + std::to_string(value); };
-    const std::int32_t minutes = std::abs(offset) / 60;
-    return out + (offset < 0 ? '-' : '+') + pair(minutes / 60) + ':' + pair(minutes % 60);
-  };
-  return local(span.from) + '/' + local(span.to);
+  return local_text(span.from, offset) + '/' + local_text(span.to, offset);
 }
 
 Refusal nothing_fits(const State& state, Instant now, const WindowAsk& wanted, std::int32_t offset) {
@@ -72,6 +73,43 @@ Refusal not_offered(Offered offer, const wire::Ask& ask) {
           .message = "no node that has " + (ask.gpus.empty() ? "that shape" : ask.gpus) +
                      " offers the environment wanted",
           .fix = "tranche node list -o wide shows what nodes offer; or book without it"};
+}
+
+// What stands in the way of maintenance on a device: somebody's claim, or an offer on the market.
+std::optional<Refusal> taken_during(const State& state,
+                                    const Node& node,
+                                    DeviceId device,
+                                    const TimeSpan& work,
+                                    const TimeSpan& claimed,
+                                    std::int32_t offset) {
+  const auto meets = [](const CalendarClaim& claim, const TimeSpan& span) {
+    return claim.from < span.to && claim.to > span.from;
+  };
+  for (const CalendarClaim& claim : state.index.calendar->claims_on(device)) {
+    if (!meets(claim, claimed)) continue;
+    const std::string booked =
+        " is booked during " + span_text({claim.from, claim.to}, offset) + " (" + text(claim.claim) + ")";
+    if (meets(claim, work))
+      return Refusal{.reason = Reason::kConflict,
+                     .rule = "calendar",
+                     .message = node.name + booked,
+                     .fix = "choose another time, or cancel that booking first"};
+    return Refusal{.reason = Reason::kConflict,
+                   .rule = "calendar",
+                   .message = node.name + booked +
+                              ", and its devices are tested after the window, which takes up to " +
+                              text(claimed.to - work.to),
+                   .fix = "end the window by " + local_text(claim.from - (claimed.to - work.to), offset)};
+  }
+  for (const CalendarClaim& offer : listed_on(state, device)) {
+    if (!meets(offer, claimed)) continue;
+    return Refusal{.reason = Reason::kConflict,
+                   .rule = "calendar",
+                   .message = text(device) + " of " + node.name +
+                              " is offered on the market during that window, or the test after it",
+                   .fix = "choose another time, or cancel the offer first"};
+  }
+  return std::nullopt;
 }
 
 void forget(State& state, Booking& booking) {
@@ -138,29 +176,19 @@ Decision decide(const State& state,
   for (const DeviceId id : devices)
     everything.slices.push_back(
         {.device = id, .milli = policy::kDeviceMilli, .vram = state.devices.at(id).facts.vram.count});
+  booked.ask.time = time_for_tests(state, devices);
   for (const TimeSpan& span : command.windows) {
-    for (const DeviceId id : devices) {
-      for (const CalendarClaim& claim : state.index.calendar->claims_on(id)) {
-        if (claim.from >= span.to || claim.to <= span.from) continue;
-        return refuse(Refusal{.reason = Reason::kConflict,
-                              .rule = "calendar",
-                              .message = node->name + " is booked during " +
-                                         span_text({claim.from, claim.to}, command.utc_offset_seconds) +
-                                         " (" + text(claim.claim) + ")",
-                              .fix = "choose another time, or cancel that booking first"});
-      }
-    }
-    for (const DeviceId id : devices) {
-      for (const CalendarClaim& offer : listed_on(state, id)) {
-        if (offer.from >= span.to || offer.to <= span.from) continue;
-        return refuse(Refusal{
-            .reason = Reason::kConflict,
-            .rule = "calendar",
-            .message = text(id) + " of " + node->name + " is offered on the market during that window",
-            .fix = "choose another time, or cancel the offer first"});
-      }
-    }
-    booked.windows.push_back({.from = span.from, .to = span.to, .places = {everything}});
+    if (!booked.windows.empty() && span.from < booked.windows.back().to)
+      return refuse(invalid("every",
+                            "the next window begins before the devices were tested after the one before, "
+                            "which takes up to " +
+                                text(booked.ask.time),
+                            "give a shorter --for, or repeat less often"));
+    const TimeSpan claimed{span.from, span.to + booked.ask.time};
+    for (const DeviceId id : devices)
+      if (auto refusal = taken_during(state, *node, id, span, claimed, command.utc_offset_seconds))
+        return refuse(*refusal);
+    booked.windows.push_back({.from = claimed.from, .to = claimed.to, .places = {everything}});
   }
   return Events{std::move(booked)};
 }

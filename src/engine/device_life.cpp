@@ -136,11 +136,16 @@ std::string maintenance_words(const State& state, const Device& device) {
 }
 
 // How thoroughly, since when, and what it took others of its model.
-std::string test_words(const State& state, const Device& device, std::string words) {
+std::string test_words(const State& state,
+                       const Device& device,
+                       const std::string& progress,
+                       std::string words) {
   const DeviceRecord& record = device.record;
   if (record.order == 0) return words;
   if (state.nodes.at(device.node).state != NodeState::kReady) return words + ", when its node is back";
-  words += " (" + std::string(wire::name_of(record.level)) + ", since " + text(device.since);
+  words += " (" + std::string(wire::name_of(record.level));
+  if (!progress.empty()) words += ", " + progress;
+  words += ", since " + text(device.since);
   Duration longest{};
   for (const auto& [id, peer] : state.devices)
     if (id != device.id && peer.facts.model == device.facts.model && peer.record.last_test &&
@@ -156,7 +161,7 @@ std::string warning_words(const Device& device) {
   return test && test->verdict == wire::Verdict::kWarning ? "; " + finding_of(*test) : std::string();
 }
 
-std::string state_words(const State& state, const Device& device) {
+std::string state_words(const State& state, const Device& device, const std::string& progress) {
   const auto because = [&](std::string words) {
     return device.reason.empty() ? words : words + ": " + device.reason;
   };
@@ -164,11 +169,13 @@ std::string state_words(const State& state, const Device& device) {
   switch (device.state) {
     case DeviceState::kNew:
     case DeviceState::kAccepting:
-      return test_words(state, device, "being tested before use");
+      return test_words(state, device, progress, "being tested before use");
     case DeviceState::kHealthy:
       return simulated ? "healthy (simulated: nothing was tested)" : "healthy" + warning_words(device);
     case DeviceState::kScrubbing:
-      return "preparing: being wiped and tested";
+      return device.record.order != 0 && device.record.task == DeviceTask::kAccept
+                 ? test_words(state, device, progress, "preparing: being wiped and tested")
+                 : "preparing: being wiped and tested";
     case DeviceState::kSuspect:
       return because("degraded, being watched");
     case DeviceState::kDraining: {
@@ -187,7 +194,7 @@ std::string state_words(const State& state, const Device& device) {
       return "repairing: reset " + std::to_string(device.record.resets) + " of " +
              std::to_string(policy::kResetsMax);
     case DeviceState::kValidating:
-      return test_words(state, device, "testing the repair");
+      return test_words(state, device, progress, "being tested before it comes back");
     case DeviceState::kProbation:
       return "on probation: takes work that may be stopped" + warning_words(device);
     case DeviceState::kInRepair: {
@@ -213,36 +220,54 @@ std::string state_words(const State& state, const Device& device) {
 
 }  // namespace
 
-std::string health_words(const State& state, const Device& device) {
-  const std::string words = state_words(state, device);
+std::string health_words(const State& state, const Device& device, const std::string& progress) {
+  const std::string words = state_words(state, device, progress);
   const std::string planned = maintenance_words(state, device);
   if (planned.empty()) return words;
   const bool alone = device.state == DeviceState::kHealthy || device.state == DeviceState::kMaintenance;
   return alone && planned.starts_with("planned") ? planned : words + "; " + planned;
 }
 
-void append_when_idle(const State& state, const Device& device, LeaseId without, Events& events) {
-  if (!leases_on(state, device, without).empty()) return;
+namespace {
+
+// Lost, and its last job has ended: it goes to the repair that it was taken out for, or, where it was heard
+// again, to its tests.
+void append_found(const State& state, const Device& device, Events& events) {
   const WhenIdle next = device.record.when_idle;
   DeviceSteps steps(state, device);
-  const HealthPolicy& policy = state.health.policy;
-  if (device.state == DeviceState::kDraining) {
-    steps.advance(LifecycleEvent::kDrained, {.reason = device.reason}, events);
-  } else if (next == WhenIdle::kNothing || !is_idle(state, device, without)) {
-    return;
-  } else if (next == WhenIdle::kTest) {
+  if (next == WhenIdle::kRepair) {
+    std::string reason = device.reason;
+    for (const auto& [id, repair] : state.repairs)
+      if (repair.device == device.id && !is_closed(repair.state)) reason = repair.reason;
+    if (steps.advance(LifecycleEvent::kRepairOrdered, {.reason = reason}, events))
+      steps.open_repair(reason, events);
+  } else if (next == WhenIdle::kTest && state.nodes.at(device.node).state == NodeState::kReady) {
+    if (steps.advance(LifecycleEvent::kAgentBack, {.reason = "it answers again"}, events))
+      steps.order(DeviceTask::kAccept, state.health.policy.validation, events);
+  }
+}
+
+}  // namespace
+
+void append_when_idle(const State& state, const Device& device, LeaseId without, Events& events) {
+  if (!leases_on(state, device, without).empty()) return;
+  if (device.state == DeviceState::kDraining) return append_drained(state, device, events);
+  if (device.state == DeviceState::kLost) return append_found(state, device, events);
+  const WhenIdle next = device.record.when_idle;
+  if (next == WhenIdle::kNothing || !is_idle(state, device, without)) return;
+  DeviceSteps steps(state, device);
+  if (next == WhenIdle::kTest) {
     const bool suspect = device.state == DeviceState::kSuspect;
     if (steps.advance(suspect ? LifecycleEvent::kCleared : LifecycleEvent::kTenantLeft,
                       {.reason = "free, and tested now: " + device.reason},
                       events))
-      steps.order(DeviceTask::kAccept, policy.validation, events);
+      steps.order(DeviceTask::kAccept, state.health.policy.validation, events);
     return;
-  } else {
-    if (state.health.breaker_open) return;  // Not by itself.
-    if (!steps.advance(LifecycleEvent::kDrainOrdered, {.reason = device.reason}, events)) return;
-    steps.advance(LifecycleEvent::kDrained, {.reason = device.reason}, events);
   }
-  mend(steps, next == WhenIdle::kNothing ? WhenIdle::kReset : next, {.reason = device.reason}, events);
+  if (state.health.breaker_open) return;  // Not by itself.
+  if (!steps.advance(LifecycleEvent::kDrainOrdered, {.reason = device.reason}, events)) return;
+  steps.advance(LifecycleEvent::kDrained, {.reason = device.reason}, events);
+  mend(steps, next, {.reason = device.reason}, events);
 }
 
 void append_left(const State& state, const Lease& lease, Events& events) {

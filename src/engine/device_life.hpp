@@ -48,8 +48,9 @@ class DeviceSteps {
 // Nobody runs on it, and nothing that somebody left waits to be wiped.
 [[nodiscard]] bool is_idle(const State&, const Device&, LeaseId without = {});
 
-// The state in the words of whoever uses the device, with its reason.
-[[nodiscard]] std::string health_words(const State&, const Device&);
+// The state in the words of whoever uses the device, with its reason; of a test that is under way, how far
+// its node says it is.
+[[nodiscard]] std::string health_words(const State&, const Device&, const std::string& progress = {});
 
 // A node as its devices make it, and how many of them are in which state.
 [[nodiscard]] wire::NodeCondition condition_of(const State&, const Node&);

@@ -228,16 +228,15 @@ void append_hello_steps(const State& state,
     } else if (steps.state() == DeviceState::kNew) {
       steps.advance(LifecycleEvent::kAcceptanceBegins, {.reason = "found by its node"}, events);
       steps.order(DeviceTask::kAccept, policy.acceptance, events);
-    } else if (simulated) {
-      steps.advance(
-          LifecycleEvent::kAgentBack, {.reason = "its node found it again", .signal = "telemetry 3"}, events);
+    } else if (const Cause found{.reason = "its node found it again", .signal = "telemetry 3"};
+               !simulated || known->record.when_idle == WhenIdle::kRepair ||
+               !leases_on(state, *known).empty()) {
+      find_again(state, *known, policy.rejoined, found, events);
+    } else {
+      steps.advance(LifecycleEvent::kAgentBack, found, events);
       for (const LifecycleEvent event :
            {LifecycleEvent::kTestPassed, LifecycleEvent::kScrubVerified, LifecycleEvent::kTestPassed})
         steps.advance(event, {.reason = "SIMULATED: nothing was tested or wiped"}, events);
-    } else {
-      steps.advance(
-          LifecycleEvent::kAgentBack, {.reason = "its node found it again", .signal = "telemetry 3"}, events);
-      steps.order(DeviceTask::kAccept, policy.rejoined, events);
     }
   }
   for (const DeviceId id : node.devices) {
@@ -245,10 +244,7 @@ void append_hello_steps(const State& state,
         reported.begin(), reported.end(), [&](const ReportedDevice& one) { return one.id == id; });
     const Device& device = state.devices.at(id);
     if (there || device.state == DeviceState::kLost) continue;
-    DeviceSteps steps(state, device);
-    steps.advance(LifecycleEvent::kAgentSilent,
-                  {.reason = "its node no longer finds it", .signal = "telemetry 1"},
-                  events);
+    lose(state, device, {.reason = "its node no longer finds it", .signal = "telemetry 1"}, events);
   }
 }
 

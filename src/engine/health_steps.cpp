@@ -142,6 +142,13 @@ void mend(DeviceSteps& steps, WhenIdle next, const Cause& cause, Events& events)
   steps.open_repair(cause.reason, events);
 }
 
+void append_drained(const State& state, const Device& device, Events& events) {
+  const WhenIdle next = device.record.when_idle;
+  DeviceSteps steps(state, device);
+  steps.advance(LifecycleEvent::kDrained, {.reason = device.reason}, events);
+  mend(steps, next == WhenIdle::kNothing ? WhenIdle::kReset : next, {.reason = device.reason}, events);
+}
+
 bool withdraw(const State& state, const Device& device, const Withdrawal& why, Instant at, Events& events) {
   DeviceSteps steps(state, device);
   if (why.automatic && breaker_holds(state, device.node, at, events)) {
@@ -168,6 +175,41 @@ bool withdraw(const State& state, const Device& device, const Withdrawal& why, I
   steps.advance(LifecycleEvent::kDrained, why.cause, events);
   mend(steps, why.next, why.cause, events);
   return true;
+}
+
+Device as_decided(const Device& device, const Events& events) {
+  Device out = device;
+  for (const Event& event : events) {
+    const auto* changed = std::get_if<DeviceStateChanged>(&event);
+    if (changed == nullptr || changed->id != device.id) continue;
+    out.state = changed->after;
+    out.reason = changed->reason;
+    out.record.tested = changed->tested;
+    out.record.scrubbed = changed->scrubbed;
+    out.record.resets = changed->resets;
+    out.record.probation = changed->probation;
+  }
+  return out;
+}
+
+bool lose(const State& state, const Device& device, const Cause& cause, Events& events) {
+  DeviceSteps steps(state, device);
+  if (!steps.advance(LifecycleEvent::kAgentSilent, cause, events)) return false;
+  if (device.record.when_idle == WhenIdle::kRepair)
+    events.emplace_back(DeviceMarked{device.id, WhenIdle::kRepair, device.record.dedicated_only, false});
+  return true;
+}
+
+void find_again(
+    const State& state, const Device& device, TestLevel level, const Cause& cause, Events& events) {
+  if (device.record.when_idle == WhenIdle::kRepair) return;  // It goes there when nobody is on it.
+  if (!leases_on(state, device).empty()) {
+    events.emplace_back(DeviceMarked{device.id, WhenIdle::kTest, device.record.dedicated_only, false});
+    return;
+  }
+  DeviceSteps steps(state, device);
+  if (steps.advance(LifecycleEvent::kAgentBack, cause, events))
+    steps.order(DeviceTask::kAccept, level, events);
 }
 
 std::vector<DeviceId> concerned_by(const State& state, const Node& node, const wire::HealthSignal& signal) {
@@ -211,10 +253,8 @@ void append_signal_steps(const State& state,
   const Cause cause = out(WhenIdle::kNothing).cause;
   DeviceSteps steps(state, device);
   const bool back = signal.source == "telemetry" && signal.code == wire::kDeviceBack;
-  if (back && steps.advance(LifecycleEvent::kAgentBack, cause, events)) {  // From where it was lost.
-    steps.order(DeviceTask::kAccept, state.health.policy.validation, events);
-    return;
-  }
+  if (back && device.state == DeviceState::kLost)
+    return find_again(state, device, state.health.policy.validation, cause, events);
   const auto later = [&](WhenIdle next) {
     events.emplace_back(DeviceMarked{device.id, next, device.record.dedicated_only, false});
     // What its jobs lost is not theirs to pay, though the device goes on for others.
@@ -263,8 +303,10 @@ void append_signal_steps(const State& state,
       withdraw(state, device, out(WhenIdle::kRepair), envelope.at, events);
       return;
     case HealthAction::kLost:
-      if (steps.advance(LifecycleEvent::kAgentSilent, cause, events))
+      if (lose(state, device, cause, events))
         interrupt_all(state, device, out(WhenIdle::kNothing), false, events);
+      else if (device.record.when_idle == WhenIdle::kTest)  // Lost again, before it could be tested.
+        events.emplace_back(DeviceMarked{device.id, WhenIdle::kNothing, device.record.dedicated_only, false});
       return;
   }
 }

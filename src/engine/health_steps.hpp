@@ -16,6 +16,9 @@ namespace tranche::engine {
 // A device that nobody is on, quarantined: reset, left to the operator, or sent to repair.
 void mend(DeviceSteps& steps, WhenIdle next, const Cause& cause, Events& events);
 
+// Nobody is on a draining device any more: what it was drained for is done.
+void append_drained(const State&, const Device&, Events&);
+
 // Takes a device out of service: its jobs are told, and what comes after is done when they are gone. False:
 // the breaker is open, and the device is only kept from new work.
 struct Withdrawal {
@@ -27,5 +30,13 @@ struct Withdrawal {
   bool automatic = true;
 };
 bool withdraw(const State&, const Device&, const Withdrawal&, Instant at, Events&);
+
+// A device that nobody can reach any more. That it was on its way to repair is not forgotten with it.
+bool lose(const State&, const Device&, const Cause&, Events&);
+// It answers again: it is tested as soon as whoever saves his work there is gone, or goes on to its repair.
+void find_again(const State&, const Device&, TestLevel level, const Cause&, Events&);
+
+// The device as the events so far leave it.
+[[nodiscard]] Device as_decided(const Device&, const Events&);
 
 }  // namespace tranche::engine

@@ -16,6 +16,9 @@ using std::chrono::hours;
 using std::chrono::minutes;
 using wire::NodeCondition;
 
+// A device that was tested in no time is given a minute: its node has to be told, and to answer.
+constexpr Duration kTests = minutes(1);
+
 struct Workshop : Fleet {
   ClaimId plan(NodeId node, Duration in, Duration length) {
     const ClaimId id{state.next_claim};
@@ -52,7 +55,7 @@ TEST_CASE("maintenance: an open window puts its devices in MAINTENANCE, and they
   const Device& device = world.state.devices.at(first);
   CHECK(device.reason == "new fans");
   CHECK(health_words(world.state, device) ==
-        "planned maintenance, ends " + text(world.clock + hours(2)) + ": new fans");
+        "planned maintenance, ends " + text(world.clock + hours(2) + kTests) + ": new fans");
   world.after(hours(2));
   CHECK(world.of(first) == DeviceState::kValidating);
   CHECK(device.record.level == TestLevel::kStandard);
@@ -122,29 +125,82 @@ TEST_CASE("maintenance: a node that is down for it, and comes back, stays in it 
   const Device& device = world.state.devices.at(world.device(node));
   CHECK(device.state == DeviceState::kValidating);
   CHECK(device.record.order != 0);
-  CHECK(health_words(world.state, device) == "testing the repair, when its node is back");
+  CHECK(health_words(world.state, device) == "being tested before it comes back, when its node is back");
   CHECK(world.condition(node) == NodeCondition::kLost);
 }
 
-TEST_CASE("maintenance: a booking behind the window is made while it is open, and kept") {
+TEST_CASE("maintenance: a booking right behind the window starts on time, for the tests are part of it") {
   Workshop world;
   const NodeId node = world.fit("gpu-01", 1);
-  world.plan(node, hours(1), hours(2));
+  const Instant ends = world.clock + hours(3);  // Of the work.
+  const ClaimId claim = world.plan(node, hours(1), hours(2));
+  const BookedWindow& window = world.state.bookings.at(claim).windows.front();
+  REQUIRE(window.to == ends + kTests);
+  CHECK(work_ends(world.state.bookings.at(claim), window) == ends);
   world.after(hours(1));
-  const auto book = [&](Duration from) {
-    return world
-        .run(BookWindows{.owner = world.ana,
-                         .ask = gpus(1),
-                         .windows = {{world.clock + from, world.clock + from + hours(1)}}},
-             world.ana)
-        .has_value();
+  const auto book = [&](Instant from) {
+    return world.run(BookWindows{.owner = world.ana, .ask = gpus(1), .windows = {{from, from + hours(1)}}},
+                     world.ana);
   };
-  CHECK_FALSE(book(hours(1)));
-  REQUIRE(book(hours(2)));
+  CHECK_FALSE(book(ends - hours(1)));
+  CHECK_FALSE(book(ends));  // The device is being tested then.
+  REQUIRE(book(ends + kTests));
   const JobId job = world.submit(world.ana, gpus(1));
-  world.clock += hours(2);
-  world.schedule();
+  world.after(ends - world.clock);
+  CHECK(world.of(world.device(node)) == DeviceState::kValidating);
+  REQUIRE(world.accept(node));
+  world.after(ends + kTests - world.clock);
   CHECK(world.state.jobs.at(job).state == JobState::kStarting);
+}
+
+TEST_CASE("maintenance: time that the tests did not need is given back, and what they took is remembered") {
+  Workshop world;
+  const NodeId node = world.found("gpu-01", 2);
+  REQUIRE(world.accept(node));
+  for (std::size_t i = 0; i < 2; ++i) {  // One of the two was never tested as thoroughly as that.
+    const DeviceId id = world.device(node, i);
+    world.state.devices.at(id).record.last_test->level = i == 0 ? TestLevel::kFull : TestLevel::kQuick;
+    world.state.devices.at(id).record.last_test->took = minutes(8);
+  }
+  const ClaimId claim = world.plan(node, hours(1), hours(2));
+  CHECK(world.state.bookings.at(claim).ask.time ==
+        minutes(17));  // 8 and 5, one after the other, and a quarter.
+  Ask patient = gpus(2);
+  patient.time = hours(2);  // Could not be gone before it opens.
+  const JobId behind = world.submit(world.ana, patient);
+  world.after(hours(1));
+  CHECK(world.of(world.device(node)) == DeviceState::kMaintenance);
+  world.after(hours(2));
+  CHECK(world.state.bookings.at(claim).windows.front().state == WindowState::kOpen);
+  REQUIRE(world.accept(node));
+  world.pass();
+  CHECK(world.state.bookings.at(claim).windows.front().state == WindowState::kClosed);
+  CHECK(world.state.bookings.at(claim).state == BookingState::kOver);
+  CHECK(world.of(world.device(node)) == DeviceState::kHealthy);
+  CHECK_FALSE(world.state.jobs.at(behind).leases.empty());
+}
+
+TEST_CASE(
+    "maintenance: what is booked right behind it, and windows that touch, leave no time for the tests") {
+  Workshop world;
+  const NodeId node = world.fit("gpu-01", 1);
+  const Instant from = world.clock + hours(1), to = from + hours(2);
+  REQUIRE(world.run(BookWindows{.owner = world.ana, .ask = gpus(1), .windows = {{to, to + hours(1)}}},
+                    world.ana));
+  const auto plan = [&](std::vector<TimeSpan> windows) {
+    return world.run(PlanMaintenance{.node = node, .windows = std::move(windows)}, world.root);
+  };
+  const auto refused = plan({{from, to}});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().rule == "calendar");
+  CHECK(refused.error().message.find("its devices are tested after the window, which takes up to 1m") !=
+        std::string::npos);
+  CHECK(refused.error().fix == "end the window by " + text(to - kTests));
+  CHECK(plan({{to - minutes(30), to + minutes(30)}}).error().fix ==
+        "choose another time, or cancel that booking first");
+  REQUIRE(plan({{from, to - kTests}}));
+  const Instant later = to + hours(10);
+  CHECK(plan({{later, later + hours(1)}, {later + hours(1), later + hours(2)}}).error().rule == "every");
 }
 
 TEST_CASE("maintenance: whatever happens around windows, no device takes work in one, or before its tests") {

@@ -6,6 +6,7 @@
 #include "engine/attempt.hpp"
 #include "engine/decide.hpp"
 #include "engine/device_life.hpp"
+#include "engine/health_steps.hpp"
 #include "engine/market_fill.hpp"
 #include "wire/node_label.hpp"
 
@@ -79,15 +80,17 @@ std::optional<Refusal> change_problem(const State& state, const Actor& actor, co
 }
 
 // Nobody knows what became of them: they are tested again before anybody gets them. What was out of service
-// for a reason of its own stays there.
+// for a reason of its own, or on its way there, stays so: its jobs ended with their leases.
 void append_lost_devices(const State& state, const Node& node, const std::string& why, Events& events) {
   for (const DeviceId id : node.devices) {
-    const Device& device = state.devices.at(id);
+    const Device device = as_decided(state.devices.at(id), events);
     if (device.state == DeviceState::kQuarantined || device.state == DeviceState::kResetting ||
         device.state == DeviceState::kMaintenance)
       continue;
-    DeviceSteps(state, device)
-        .advance(policy::LifecycleEvent::kAgentSilent, {.reason = why, .signal = "telemetry 2"}, events);
+    if (device.state == DeviceState::kDraining)
+      append_drained(state, device, events);
+    else
+      lose(state, device, {.reason = why, .signal = "telemetry 2"}, events);
   }
 }
 

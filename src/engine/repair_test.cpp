@@ -122,6 +122,94 @@ TEST_CASE("repair: one whose device came back by itself can be dismissed") {
   CHECK(world.state.repairs.at(1).state == RepairState::kDismissed);
 }
 
+TEST_CASE("repair: a device taken out by hand is in repair when its lost node comes back") {
+  for (const int tenants : {1, 2}) {  // On the device, saving their work when the node is lost.
+    CAPTURE(tenants);
+    Fleet world;
+    const NodeId node = world.fit("gpu-01", 1);
+    for (int i = 0; i < tenants; ++i) world.running(world.ana, gpus(1, tenants == 1 ? 1000 : 400));
+    const DeviceId device = world.device(node);
+    REQUIRE(world.run(OpenRepair{device, "the fan rattles"}, world.root));
+    REQUIRE(world.of(device) == DeviceState::kDraining);
+    REQUIRE(world.run(LoseNode{node, "silent"}));
+    CHECK(world.of(device) == DeviceState::kInRepair);
+    wire::Hello said = Fleet::hello("gpu-01", 1, "H100-SXM5-80GB");
+    said.boot_id = "boot-2";
+    REQUIRE(world.run(ReportNode{node, said}));
+    REQUIRE(world.run(Tick{}));
+    REQUIRE(world.accept(node));
+    CHECK(world.of(device) == DeviceState::kInRepair);
+    CHECK(world.state.repairs.at(1).state == RepairState::kOpen);
+    REQUIRE(world.run(ChangeRepair{.id = 1, .to = RepairState::kReturned}, world.root));
+    REQUIRE(world.accept(node));
+    CHECK(world.of(device) == DeviceState::kHealthy);
+  }
+}
+
+TEST_CASE("repair: a device taken out by hand that its driver loses goes to repair when its job is gone") {
+  Fleet world;
+  const NodeId node = world.fit("gpu-01", 1);
+  const LeaseId lease = world.running(world.ana, gpus(1));
+  const DeviceId device = world.device(node);
+  REQUIRE(world.run(OpenRepair{device, "the fan rattles"}, world.root));
+  REQUIRE(world.signal(device, "telemetry", wire::kDeviceSilent));
+  REQUIRE(world.of(device) == DeviceState::kLost);
+  REQUIRE(world.signal(device, "telemetry", wire::kDeviceBack));
+  CHECK(world.of(device) == DeviceState::kLost);  // Not to its tests.
+  REQUIRE(world.report(lease, LeaseState::kEnded, EndReason::kExited, 143));
+  CHECK(world.of(device) == DeviceState::kInRepair);
+  CHECK(world.state.devices.at(device).reason == "the fan rattles");
+  CHECK(world.state.repairs.size() == 1);
+}
+
+TEST_CASE("health: a device that is heard again is tested when nobody saves his work there any more") {
+  Fleet world;
+  const NodeId node = world.fit("gpu-01", 1);
+  const LeaseId first = world.running(world.ana, gpus(1, 400)),
+                second = world.running(world.ana, gpus(1, 400));
+  const DeviceId device = world.device(node);
+  const DeviceRecord& record = world.state.devices.at(device).record;
+  REQUIRE(world.signal(device, "telemetry", wire::kDeviceSilent));
+  REQUIRE(world.signal(device, "telemetry", wire::kDeviceBack));
+  CHECK(world.of(device) == DeviceState::kLost);
+  CHECK(record.order == 0);
+  REQUIRE(world.report(first, LeaseState::kEnded, EndReason::kExited, 143));
+  CHECK(record.order == 0);
+  REQUIRE(world.signal(device, "telemetry", wire::kDeviceSilent));  // Once more, before its test.
+  REQUIRE(world.report(second, LeaseState::kEnded, EndReason::kExited, 143));
+  CHECK(world.of(device) == DeviceState::kLost);
+  REQUIRE(world.signal(device, "telemetry", wire::kDeviceBack));
+  CHECK(world.of(device) == DeviceState::kValidating);
+  CHECK(record.order != 0);
+  REQUIRE(world.scrub(first));
+  REQUIRE(world.scrub(second));
+  REQUIRE(world.accept(node));
+  const LeaseId third = [&] {
+    Ask ask = gpus(1);
+    ask.preemptible = true;  // It is on probation.
+    return world.running(world.ana, ask);
+  }();
+  REQUIRE(world.signal(device, "telemetry", wire::kDeviceSilent));
+  REQUIRE(world.signal(device, "telemetry", wire::kDeviceBack));
+  CHECK(record.order == 0);
+  REQUIRE(world.report(third, LeaseState::kEnded, EndReason::kExited, 143));
+  CHECK(world.of(device) == DeviceState::kValidating);
+  CHECK(record.order != 0);
+}
+
+TEST_CASE("health: what a device is drained for is done when its node comes back, however many were on it") {
+  Fleet world;
+  const NodeId node = world.fit("gpu-01", 1);
+  world.running(world.ana, gpus(1, 400));
+  world.running(world.ana, gpus(1, 400));
+  const DeviceId device = world.device(node);
+  REQUIRE(world.signal(device, "xid", 48));
+  REQUIRE(world.of(device) == DeviceState::kDraining);
+  REQUIRE(world.run(LoseNode{node, "silent"}));
+  CHECK(world.of(device) == DeviceState::kResetting);
+  CHECK(world.state.devices.at(device).record.task == DeviceTask::kReset);
+}
+
 TEST_CASE("health: a device below its floors is on probation, until a test finds it well") {
   Fleet world;
   const NodeId node = world.found("gpu-01", 1);

@@ -51,8 +51,7 @@ class Keeper {
     if (window.state == WindowState::kOpen) {
       note_missing(booking, number);
       if (!move_away(booking, number)) hand_over(booking, window);
-      if (booking.kind == ClaimKind::kMaintenance)
-        append_maintenance_begins(state_, booking, window, events_);
+      if (booking.kind == ClaimKind::kMaintenance) maintain(booking, number);
       return;
     }
     if (now_ >= window.from) {
@@ -62,6 +61,19 @@ class Keeper {
       if (move_away(booking, number)) return;
     }
     make_room(booking, window);
+  }
+
+  void maintain(const Booking& booking, std::uint32_t number) {
+    const BookedWindow& window = booking.windows[number];
+    const Instant tests = work_ends(booking, window);
+    if (now_ < tests) {
+      wake(tests);
+      append_maintenance_begins(state_, booking, window, events_);
+    } else if (is_tested_after(state_, window)) {
+      close(booking, number);  // Nobody has to wait for time that the tests did not need.
+    } else {
+      append_maintenance_ends(state_, window, "maintenance is over: " + booking.name, events_);
+    }
   }
 
   void make_room(const Booking& booking, const BookedWindow& window) {

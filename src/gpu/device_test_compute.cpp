@@ -44,6 +44,7 @@ TestOutcome test_compute(DeviceSession& session, const ComputeTestPlan& plan) {
   std::uint64_t wrong = 0, first_wrong = 0;
   Clock::duration best = Clock::duration::max();
   for (unsigned launch = 0; launch < plan.launches; ++launch) {
+    if (plan.told) plan.told("compute.burn", launch, plan.launches);
     const cl_uint seed = 0x1234567U * (launch + 1);
     session.fill(outputs, 0xA5);  // An item that is left out must not be saved by the launch before.
     session.finish();

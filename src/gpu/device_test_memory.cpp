@@ -59,11 +59,14 @@ TestOutcome run_pattern(DeviceSession& session,
                         const std::vector<DeviceBuffer>& memory,
                         const DeviceBuffer& result,
                         const char* name,
-                        const std::vector<Pass>& passes) {
+                        const std::vector<Pass>& passes,
+                        const StepListener& told) {
   TestOutcome out{.name = name, .verdict = Verdict::kPass, .unit = "MiB"};
   for (const DeviceBuffer& buffer : memory) out.measured += static_cast<std::int64_t>(buffer.bytes());
   out.measured >>= 20;
+  unsigned done = 0;
   for (const Pass& pass : passes) {
+    if (told) told(name, done++, static_cast<unsigned>(passes.size()));
     const Differences found = run_pass(session, memory, result, pass);
     if (found.units == 0) continue;
     out.verdict = Verdict::kCritical;
@@ -90,9 +93,9 @@ std::vector<TestOutcome> test_memory(DeviceSession& session, const MemoryTestPla
     noise.push_back({MemoryPattern::kRandom, (step + 1) * 0x5851F42D4C957F2DULL, 0});
     noise.push_back({MemoryPattern::kRandom, (step + 1) * 0x5851F42D4C957F2DULL, kInverse});
   }
-  return {run_pattern(session, memory, result, "memory.walking_ones", walking),
-          run_pattern(session, memory, result, "memory.address", address),
-          run_pattern(session, memory, result, "memory.random", noise)};
+  return {run_pattern(session, memory, result, "memory.walking_ones", walking, plan.told),
+          run_pattern(session, memory, result, "memory.address", address, plan.told),
+          run_pattern(session, memory, result, "memory.random", noise, plan.told)};
 }
 
 }  // namespace tranche::gpu

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each level consists of.
+#include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "gpu/device_identity.hpp"
@@ -47,6 +49,42 @@ Plan plan_of(const DeviceTestOptions& options, bool is_cpu) {
   return plan;
 }
 
+// Where each part begins and ends in the whole, in hundredths. Memory is most of it on any device; vendors'
+// tools say nothing while they run.
+struct Extent {
+  std::string_view part{};
+  unsigned from = 0, to = 0;
+};
+constexpr std::array kExtents{Extent{"memory.walking_ones", 0, 25},
+                              Extent{"memory.address", 25, 50},
+                              Extent{"memory.random", 50, 75},
+                              Extent{"compute.burn", 75, 93},
+                              Extent{"bandwidth", 93, 98},
+                              Extent{"latency", 98, 100}};
+
+class Progress {
+ public:
+  Progress(TestListener listener, unsigned own_share) : listener_(std::move(listener)), share_(own_share) {}
+
+  void at(const std::string& part, unsigned done = 0, unsigned steps = 1) const {
+    if (!listener_) return;
+    for (const Extent& one : kExtents)
+      if (one.part == part)
+        listener_((one.from + (one.to - one.from) * done / std::max(steps, 1U)) * share_ / 100, part);
+  }
+  void tools() const {
+    if (listener_) listener_(share_, "tools of the vendor");
+  }
+  [[nodiscard]] StepListener steps() const {
+    if (!listener_) return {};
+    return [this](const std::string& part, unsigned done, unsigned of) { at(part, done, of); };
+  }
+
+ private:
+  TestListener listener_;
+  unsigned share_;
+};
+
 // Runs a part and adds its rows; a part that cannot run is one row that says why.
 template <class Part>
 void add_rows(std::vector<TestOutcome>& rows, const char* name, Part&& part) {
@@ -57,11 +95,17 @@ void add_rows(std::vector<TestOutcome>& rows, const char* name, Part&& part) {
   }
 }
 
-void run_own_tests(DeviceSession& session, const Plan& plan, std::vector<TestOutcome>& rows) {
+void run_own_tests(DeviceSession& session,
+                   Plan plan,
+                   const Progress& progress,
+                   std::vector<TestOutcome>& rows) {
   using Rows = std::vector<TestOutcome>;
+  plan.memory.told = plan.compute.told = progress.steps();
   add_rows(rows, "memory", [&] { return test_memory(session, plan.memory); });
   add_rows(rows, "compute", [&] { return Rows{test_compute(session, plan.compute)}; });
+  progress.at("bandwidth");
   add_rows(rows, "bandwidth", [&] { return test_bandwidth(session, plan.bandwidth); });
+  progress.at("latency");
   add_rows(rows, "latency", [&] { return Rows{test_latency(session, plan.launches)}; });
 }
 
@@ -77,7 +121,7 @@ AcceptanceReceipt test_between_leases(DeviceSession& session, std::int64_t slice
       .compute = {.rounds = 128, .launches = 1},
       .bandwidth = {.bytes = std::size_t{4} << 20, .repeats = 2},
       .launches = 20};
-  run_own_tests(session, plan, receipt.tests);
+  run_own_tests(session, plan, Progress({}, 100), receipt.tests);
   // So short a look tells right from wrong, and not fast from slow: neighbours, and the launch itself, weigh
   // too much.
   for (TestOutcome& row : receipt.tests)
@@ -97,13 +141,16 @@ DeviceReport test_device(const OpenClDevice& device, const DeviceTestOptions& op
   receipt.at = wall_time();
   receipt.table_version = kFloorsVersion;
   const auto from = std::chrono::steady_clock::now();
+  const bool tools = options.vendor_tools && device.facts.vendor == wire::GpuVendor::kNvidia;
+  const Progress progress(options.told, tools ? 50 : 100);
   try {
     DeviceSession session(device);
-    run_own_tests(session, plan_of(options, device.is_cpu), receipt.tests);
+    run_own_tests(session, plan_of(options, device.is_cpu), progress, receipt.tests);
   } catch (const CannotRun& problem) {
     receipt.tests.push_back({.name = "device", .verdict = Verdict::kUnknown, .detail = problem.what()});
   }
-  if (options.vendor_tools && device.facts.vendor == wire::GpuVendor::kNvidia) {
+  if (tools) {
+    progress.tools();
     for (TestOutcome& row : run_vendor_tools(device.facts.uuid, options.together, options.level))
       receipt.tests.push_back(std::move(row));
   }

@@ -123,7 +123,7 @@ void run_nccl(const std::vector<std::string>& uuids, std::vector<TestOutcome>& r
   row.measured = static_cast<std::int64_t>(std::strtod(speed.c_str(), nullptr) * 1000);
   if (wrong) {
     row.verdict = Verdict::kCritical;
-    row.detail = "values out of bounds: " + bounds;
+    row.detail = "values out of bounds: " + bounds + ", between " + visible;
   }
   rows.push_back(std::move(row));
 }

@@ -4,6 +4,7 @@
 // where they are installed. A pass speaks for the checks that ran and for nothing else; a test that cannot
 // run is UNKNOWN and never a failure.
 #include <boost/describe/class.hpp>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,11 @@ using wire::TestLevel;
 using wire::TestOutcome;
 using wire::Verdict;
 
+// Told how far a test is, in hundredths, and what is being done.
+using TestListener = std::function<void(unsigned percent, const std::string& part)>;
+// The same of one part of it: so many of so many steps.
+using StepListener = std::function<void(const std::string& part, unsigned done, unsigned steps)>;
+
 struct DeviceTestOptions {
   TestLevel level = TestLevel::kQuick;
   std::int64_t memory_budget =
@@ -28,6 +34,7 @@ struct DeviceTestOptions {
   // so much of it. Zero: as of any other device.
   std::int64_t cpu_memory_budget = 0;
   std::vector<std::string> together{};  // All NVIDIA devices that are free for this test, by identifier.
+  TestListener told{};
 };
 
 // One device and what was found.
@@ -64,11 +71,13 @@ Verdict verdict_of(std::span<const TestOutcome> outcomes);
 struct MemoryTestPlan {
   std::int64_t budget = 0;
   unsigned rounds = 1;
+  StepListener told{};
 };
 std::vector<TestOutcome> test_memory(DeviceSession& session, const MemoryTestPlan& plan);
 struct ComputeTestPlan {
   unsigned rounds = 1024;  // Of each chain.
   unsigned launches = 8;
+  StepListener told{};
 };
 TestOutcome test_compute(DeviceSession& session, const ComputeTestPlan& plan);
 struct BandwidthTestPlan {

@@ -130,6 +130,7 @@ void AgentHub::dropped(const std::shared_ptr<AgentLink>& link) {
     if (found == links_.end() || found->second != link) return;
     links_.erase(found);
     facts_[link->node()].connected = false;
+    facts_[link->node()].tests.clear();
     telemetry_.forget(link->node());
     for (auto at = sessions_.begin(); at != sessions_.end();) {
       if (at->second.node != link->node()) {
@@ -298,9 +299,21 @@ void AgentHub::carry(const std::shared_ptr<AgentLink>& link,
                });
 }
 
+// What a node says outside of any lease. Who cannot be understood is not worth a broken link.
+void AgentHub::take_tests(const std::shared_ptr<AgentLink>& link, const wire::LogChunk& chunk) {
+  constexpr std::size_t kMost = 1024;
+  const auto tests =
+      wire::from_json<wire::TestsUnderWay>(chunk.bytes, {.unknown_keys = wire::UnknownKeys::kIgnored});
+  if (!tests || tests->items.size() > kMost) return;
+  const std::lock_guard lock(mutex_);
+  const auto found = links_.find(link->node());
+  if (found != links_.end() && found->second == link) facts_[link->node()].tests = tests->items;
+}
+
 // Only the node that holds, or held, the lease writes its log; what others send is dropped, and taken from
 // them, so that they do not send it for ever.
 void AgentHub::keep_log(const std::shared_ptr<AgentLink>& link, const wire::LogChunk& chunk) {
+  if (chunk.lease == LeaseId{}) return take_tests(link, chunk);
   log_names_.with(chunk.lease, [this, link, chunk](const std::optional<LogPlace>& place) {
     std::uint64_t held = chunk.offset + chunk.bytes.size();
     if (place && place->node == link->node() && place->epoch == chunk.epoch) {

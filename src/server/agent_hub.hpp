@@ -22,6 +22,7 @@
 #include "server/telemetry.hpp"
 #include "server/workdir_store.hpp"
 #include "wire/agent_message.hpp"
+#include "wire/test_progress.hpp"
 
 namespace tranche::server {
 
@@ -42,6 +43,7 @@ struct LinkFacts {
   bool connected = false;
   std::string address{};
   wire::Heartbeat last{};
+  std::vector<wire::TestProgress> tests{};  // Of its devices, that are under way.
 };
 
 class AgentLink;
@@ -91,6 +93,7 @@ class AgentHub {
   void welcome(const std::shared_ptr<AgentLink>& link, const wire::Hello& hello, const engine::State& state);
   void receive(const std::shared_ptr<AgentLink>& link, const wire::AgentFrame& frame);
   void heard(const std::shared_ptr<AgentLink>& link, const wire::Heartbeat& heartbeat);
+  void take_tests(const std::shared_ptr<AgentLink>& link, const wire::LogChunk& chunk);
   void keep_log(const std::shared_ptr<AgentLink>& link, const wire::LogChunk& chunk);
   void renew_certificate(const std::shared_ptr<AgentLink>& link, const wire::CertificateWish& wish);
   void carry(const std::shared_ptr<AgentLink>& link, std::uint64_t sequence, engine::Command command);

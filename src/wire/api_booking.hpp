@@ -76,8 +76,9 @@ struct WindowView {
   std::string to_local{};
   WindowState state = WindowState::kPlanned;
   std::vector<BookedDevice> devices{};
+  std::string tests_local{};  // Of maintenance: when its work is over, and its devices are tested until `to`.
 };
-BOOST_DESCRIBE_STRUCT(WindowView, (), (from, to, from_local, to_local, state, devices))
+BOOST_DESCRIBE_STRUCT(WindowView, (), (from, to, from_local, to_local, state, devices, tests_local))
 
 struct BookingView {
   ClaimId id{};
