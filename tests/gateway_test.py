@@ -62,7 +62,7 @@ def reader(site, **more):
 
 def bodies_are_passed_on_as_they_come():
     """The replica has the first bytes before the client has sent the last, with a length and in chunks; and no limit."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         service = reader(site)
         connection, prefix = service.connect()
         connection.putrequest("POST", prefix + "/known")
@@ -96,7 +96,7 @@ def bodies_are_passed_on_as_they_come():
 
 def a_client_that_stops_reading():
     """It asks for megabytes and reads none: its connection is cut in time, its replica is free again, others go on."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         service = Service(site, timeout="2s").set()
         service.until(lambda v: v["ready"] == 1)
         url = urllib.parse.urlsplit(service.url)
@@ -116,7 +116,7 @@ def a_client_that_stops_reading():
 
 def a_flood_of_connections():
     """Thousands of connections that say nothing: a service is answered beside them, and those beyond are told."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         service = Service(site).set()
         service.until(lambda v: v["ready"] == 1)
         url = urllib.parse.urlsplit(service.url)
@@ -158,7 +158,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler)
 
 def a_replica_that_falls_silent_is_replaced():
     """It was ready and hangs: it gets no more requests, the status names it, and another one takes its place."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         service = Service(site, start_timeout="10s", drain="1s")
         service.body["job"] = dict(service.body["job"], envs={"CODE": HANGS})
         service.set()
@@ -189,7 +189,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler)
 
 def a_long_answer_outlives_a_change():
     """While a service is changed, a stream goes on to its end within the time to drain, and not beyond it."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         service = Service(site)
         job = dict(service.body["job"], envs={"CODE": STREAMER})
         for drain, version, goes_on in (("60s", "2", True), ("0s", "3", False)):
@@ -216,7 +216,7 @@ def a_long_answer_outlives_a_change():
 
 def limits_of_requests_and_tokens():
     """By the second, by the minute and by the period, for each tenant that calls; every 429 says what for."""
-    with Site() as site:
+    with Site(devices=False) as site:
         site.agent("n1")
         site.operator.post("/v1/tenants", {"name": "blue"})
         site.operator.post("/v1/tenants", {"name": "green"})
@@ -249,7 +249,7 @@ def limits_of_requests_and_tokens():
 
 def a_notebook_has_an_origin_of_its_own():
     """At its own host it signs in, with a cookie for that host alone; at the shared one browsers are sent there."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         service = Service(site, personal=True, keep_path=True, ready="/acme/echo/health").set()
         view = service.view()
         origin = urllib.parse.urlsplit(view["origin"])
@@ -314,7 +314,7 @@ def a_notebook_is_its_owners_alone():
     """Signed in by the address once, pages and WebSockets pass with the cookie; nobody else's token does; idle it stops."""
     if subprocess.run([DEBIAN_PYTHON, "-c", "import websockets"], capture_output=True, check=False).returncode != 0:
         return "[skipped] python3-websockets is not installed"
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         done = subprocess.run([TRANCHE, "notebook", "--cpus", "0.25+", "--idle-stop", "1s", "--env", "CODE=" + DESK, "-o", "json",
                                "--", "sh", "-c", f'exec {DEBIAN_PYTHON} -c "$CODE"'], text=True, capture_output=True, check=False,
                               timeout=PATIENCE, env={**os.environ, "TRANCHE_TOKEN": site.token,

@@ -149,7 +149,7 @@ class Load:
 
 def requests_reach_a_job_without_a_network():
     """Answers, streams, large bodies and tokens pass; strangers and the replica learn nothing they should not."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         service = Service(site).set()
         service.until(lambda v: v["ready"] == 1)
         status, body, headers = service.ask("/")
@@ -176,7 +176,7 @@ def requests_reach_a_job_without_a_network():
 
 def a_replica_dies_under_load():
     """Requests that may be repeated are answered although a replica is killed while they run."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         service = Service(site, replicas={"min": 2, "max": 2}).set()
         before = service.until(lambda v: v["ready"] == 2)
         load = Load(service)
@@ -191,7 +191,7 @@ def a_replica_dies_under_load():
 
 def a_rolling_update_drops_nothing():
     """The service is changed under load: every request is answered, first by the old and then by the new."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         service = Service(site).set()
         service.until(lambda v: v["ready"] == 1)
         load = Load(service)
@@ -207,7 +207,7 @@ def a_rolling_update_drops_nothing():
 
 def from_zero_and_back():
     """No replica while nobody asks; the first request waits for one; after the idle time there is none again."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         service = Service(site, replicas={"min": 0, "max": 1}, idle="1s").set()
         assert service.view()["replicas"] == 0
         began = time.monotonic()
@@ -220,7 +220,7 @@ def from_zero_and_back():
 
 def versions_share_by_weight():
     """Two versions behind one address get requests by their weights; one of weight zero gets none."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         job = Service(site).body["job"]
         versions = [{"name": name, "weight": weight, "job": dict(job, envs={"CODE": SERVER, "V": name})}
                     for name, weight in (("a", 3), ("b", 1), ("c", 0))]
@@ -234,7 +234,7 @@ def versions_share_by_weight():
 
 def whoever_waits_for_a_removed_service_is_told():
     """A request waits for a replica that never comes; the service is removed: the request is answered, not forgotten."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         service = Service(site, job={"run": "trap 'kill $!; exit' TERM; sleep 600 & wait", "port": 8000, "resources": {"cpus": "0.25+"}}).set()
         asked = threading.Thread(target=lambda: answers.append(service.ask("/")[0]))
         answers = []
@@ -247,7 +247,7 @@ def whoever_waits_for_a_removed_service_is_told():
 
 def the_service_of_the_examples():
     """The example is served as it stands: its folder is uploaded, and the first request brings a replica."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         folder = pathlib.Path(__file__).parent.parent
         done = subprocess.run([TRANCHE, "serve", "-f", "examples/service/service.yaml"], cwd=folder, text=True,
                               capture_output=True, timeout=PATIENCE, check=False,
@@ -267,7 +267,7 @@ def an_upgrade_passes_through():
     """A WebSocket of Debian's python3-websockets at both ends: messages pass both ways, and it counts as active."""
     if subprocess.run([DEBIAN_PYTHON, "-c", "import websockets"], capture_output=True, check=False).returncode != 0:
         return "[skipped] python3-websockets is not installed"
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         job = dict(Service(site).body["job"], envs={"CODE": TALKER})
         service = Service(site, job=job).set()
         service.until(lambda v: v["ready"] == 1)
@@ -288,7 +288,7 @@ def an_upgrade_passes_through():
 
 def a_replica_that_hangs_delays_no_other_service():
     """One service's replica takes probes and never answers; another service becomes ready beside it."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         mute = dict(Service(site).body, name="mute", replicas={"min": 3, "max": 3},
                     job={"run": "exec python3 -c \"$CODE\"", "port": 8000, "resources": {"cpus": "0.25+"}, "envs": {"CODE": MUTE}})
         assert site.ana.put("/v1/services", mute).status == 200
@@ -303,7 +303,7 @@ def a_replica_that_hangs_delays_no_other_service():
 
 def waiting_and_lateness_bring_replicas():
     """By queue delay a second replica comes when requests wait in line; a missed objective is shown and brings one."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         job = dict(Service(site).body["job"], envs={"CODE": SLOW})
         service = Service(site, job=job, concurrency=1, replicas={"min": 1, "max": 2},
                           scale={"by": "queue_delay", "target": "50ms"}).set()
@@ -330,7 +330,7 @@ def waiting_and_lateness_bring_replicas():
 
 def a_service_that_never_works_says_so():
     """Replicas that end, or never become ready, are replaced more and more rarely, and the reason is shown."""
-    with shared_site() as site:
+    with shared_site(devices=False) as site:
         service = Service(site, job={"run": "exit 4", "port": 8000}).set()
         service.until(lambda v: "ended" in v["status"] or "no replica" in v["status"])
         mute = {"run": "exec python3 -c \"$CODE\"", "port": 8000, "resources": {"cpus": "0.25+"}, "envs": {"CODE": MUTE}}
