@@ -187,7 +187,7 @@ exit 9
 
 def a_registered_checkpoint_that_was_cut():
     """What the job said is whole is kept with its digest; one that is no longer what it was is passed over."""
-    with Site() as site:
+    with Site(devices=False) as site:
         agent = site.agent("n1")
         job = submit(site, kind="training", run=SAVER, retry=1)
         for name in ("step-10", "step-15"):
@@ -210,7 +210,7 @@ def a_training_goes_on_on_another_node():
     code = (EXAMPLES / "training/train.py").read_text()
     job = {"run": 'exec python3 -c "$CODE"', "kind": "training", "checkpoint": {"signal": "SIGUSR1", "grace": "60s"},
            "envs": {"CODE": code, "STEPS": "40", "PAUSE": "0.2"}, "resources": {"cpus": "0.25+"}}
-    with Site() as site:
+    with Site(devices=False) as site:
         site.agent("n1")
         site.agent("n2")
         alone = submit(site, **{**job, "envs": {**job["envs"], "PAUSE": "0"}})

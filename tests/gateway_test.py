@@ -138,6 +138,82 @@ def a_flood_of_connections():
         return f"{len(silent)} connections"
 
 
+# Ready, until its first caller tells it to hang: then it takes connections and answers nobody.
+HANGS = """
+import http.server, os, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    hangs = False
+    def log_message(self, *unused): pass
+    def do_GET(self):
+        while Handler.hangs: time.sleep(60)
+        Handler.hangs = self.path == "/hang"
+        body = os.environ["TRANCHE_JOB"].encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+"""
+
+
+def a_replica_that_falls_silent_is_replaced():
+    """It was ready and hangs: it gets no more requests, the status names it, and another one takes its place."""
+    with shared_site(devices=False) as site:
+        service = Service(site, start_timeout="10s", drain="1s")
+        service.body["job"] = dict(service.body["job"], envs={"CODE": HANGS})
+        service.set()
+        service.until(lambda v: v["ready"] == 1)
+        first = service.ask("/hang")[1].decode()
+        silent = service.until(lambda v: v["ready"] == 0)
+        assert f"{first} gets no requests: /health is not answered" in silent["status"], silent
+        service.until(lambda v: v["ready"] == 1 and first not in [c["job"] for c in v["copies"]])
+        assert service.ask("/")[1].decode() != first
+
+
+# Streams for as long as it is asked to.
+STREAMER = """
+import http.server, os, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *unused): pass
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        for second in range(int(self.path.rsplit("/", 1)[1]) if self.path.startswith("/stream/") else 0):
+            self.wfile.write(b"%d " % second)
+            self.wfile.flush()
+            time.sleep(1)
+        self.wfile.write(os.environ.get("V", "1").encode())
+http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+"""
+
+
+def a_long_answer_outlives_a_change():
+    """While a service is changed, a stream goes on to its end within the time to drain, and not beyond it."""
+    with shared_site(devices=False) as site:
+        service = Service(site)
+        job = dict(service.body["job"], envs={"CODE": STREAMER})
+        for drain, version, goes_on in (("60s", "2", True), ("0s", "3", False)):
+            service.set(job=job, drain=drain)
+            service.until(lambda v: v["ready"] == 1 and len(v["copies"]) == 1)
+            connection, prefix = service.connect()
+            connection.request("GET", prefix + ("/stream/4" if goes_on else "/stream/600"),
+                               headers={"Authorization": f"Bearer {site.token}"})
+            answer = connection.getresponse()
+            assert answer.read(2) == b"0 "
+            job = dict(job, envs={"CODE": STREAMER, "V": version})
+            service.set(job=job)
+            site.until(lambda v=version: service.ask("/")[1].decode() == v)  # Others are answered by the new one.
+            before = "1" if goes_on else "2"
+            try:
+                rest = answer.read()
+            except http.client.HTTPException as cut:
+                rest = repr(cut).encode()
+            assert (rest == f"1 2 3 {before}".encode()) == goes_on, rest
+            connection.close()
+        wrong = site.ana.put("/v1/services", dict(service.body, drain="-1s"))
+        assert wrong.status == 400 and "drain" in wrong.body, wrong
+
+
 def limits_of_requests_and_tokens():
     """By the second, by the minute and by the period, for each tenant that calls; every 429 says what for."""
     with Site(devices=False) as site:
@@ -285,5 +361,5 @@ def a_notebook_is_its_owners_alone():
 
 
 if __name__ == "__main__":
-    main([bodies_are_passed_on_as_they_come, a_client_that_stops_reading, a_flood_of_connections,
+    main([bodies_are_passed_on_as_they_come, a_client_that_stops_reading, a_flood_of_connections, a_replica_that_falls_silent_is_replaced, a_long_answer_outlives_a_change,
           limits_of_requests_and_tokens, a_notebook_has_an_origin_of_its_own, a_notebook_is_its_owners_alone])

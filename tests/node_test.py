@@ -139,23 +139,23 @@ class Site:
         self.until(lambda: not at_work(), lambda: json.dumps(at_work()))
 
 
-SHARED = []
+SHARED = {}
 
 
 @contextlib.contextmanager
 def shared_site(devices=True):
-    """The one server and agent of all cases of a file that change neither: starting them is most of a short case. A file
-    that asks for no devices says so, and none is tested for it."""
-    if not SHARED:
-        SHARED.append(Site(devices=devices).__enter__())
-        atexit.register(SHARED[0].__exit__, None, None, None)
-        SHARED[0].agent("n1")
-    site = SHARED[0]
+    """The one server and agent of all cases of a file that change neither: starting them is most of a short case. What
+    needs no devices says so, and none is tested for it."""
+    if devices not in SHARED:
+        SHARED[devices] = Site(devices=devices).__enter__()
+        atexit.register(SHARED[devices].__exit__, None, None, None)
+        SHARED[devices].agent("n1")
+    site = SHARED[devices]
     site.operator, site.ana = site.platform.client(), Client(site.platform.port, site.token)
     try:
         yield site
     finally:
-        SHARED[0].clear()
+        site.clear()
 
 
 def a_job_runs_and_its_end_is_told():

@@ -138,7 +138,7 @@ def a_worker_lost_in_a_gang():
 
 def frames_survive_a_killed_agent():
     """The agent is killed in the middle of a chunk and comes back: no frame is lost, and none counted twice."""
-    with Site() as site:
+    with Site(devices=False) as site:
         agent = site.agent("n1")
         job = submit(site, run="sleep 0.2 # {frame}", units={"frames": "1..8"}, chunk=8)
         until(site, job, lambda d: d.get("progress") and d["progress"]["done"] >= 1)
@@ -211,7 +211,7 @@ def jobs_after_jobs():
 
 def restart_in_the_middle():
     """The server is killed while a group and a waiter wait; both go on."""
-    with Site() as site:
+    with Site(devices=False) as site:
         site.agent("n1")
         film = submit(site, run="sleep 0.1 # {frame}", units={"frames": "1..10"}, chunk=2)
         last = submit(site, run="true", after=[film])
@@ -387,7 +387,7 @@ def a_segment_that_hangs():
 
 def quotas_in_units():
     """Frames are promised at submission, steps end their job at the limit, and every refusal names level and numbers."""
-    with Site() as site:
+    with Site(devices=False) as site:
         site.agent("n1")
         operator = {**os.environ, "TRANCHE_URL": f"http://127.0.0.1:{site.platform.port}",
                     "TRANCHE_TOKEN": site.platform.operator_token}

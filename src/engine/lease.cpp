@@ -13,6 +13,7 @@
 #include "engine/lease_meter.hpp"
 #include "engine/slice_change.hpp"
 #include "engine/spend.hpp"
+#include "engine/workloads.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -351,6 +352,9 @@ void apply(State& state, const Envelope&, const JobRequeued& event) {
   job.errors += is_own_error(event.reason);
   job.version = state.sequence;
   state.index.capacity->enqueue(state, job);
+  WorkIndex& work = *state.index.work;  // A chunk may have had nothing left to do.
+  if (const auto group = work.group_of.find(job.id); group != work.group_of.end())
+    work.groups_due.insert(group->second);
 }
 
 void apply(State& state, const Envelope&, const JobHeld& event) {

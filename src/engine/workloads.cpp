@@ -64,7 +64,11 @@ Result<Events, Refusal> chunk_events(const State& state,
 
 Events stop_needless(const State& state, const JobGroup& group) {
   Events events;
-  for (const JobId needless : needless_chunks(group)) {
+  std::vector<JobId> jobs = needless_chunks(group);
+  // And whoever told its last verdict, and was taken from its place before its end.
+  for (const Chunk& chunk : group.chunks)
+    if (chunk.left.empty() && state.jobs.at(chunk.job).state == JobState::kPending) jobs.push_back(chunk.job);
+  for (const JobId needless : jobs) {
     const Job& job = state.jobs.at(needless);
     if (is_over(job.state) || job.stop_requested) continue;
     append_stop(state, job, events);

@@ -129,6 +129,28 @@ TEST_CASE("workloads: after a fault of the platform only the frames left are don
   CHECK(wire::text(units_left(farm.state, chunk)) == "3-5");
 }
 
+TEST_CASE("workloads: a chunk that has told its last frame is not begun again when its node is lost") {
+  Farm farm;
+  const JobId film = farm.render(4, 2);
+  const std::vector<JobId> chunks = farm.running();
+  REQUIRE(chunks.size() == 2);
+  for (const JobId chunk : chunks) REQUIRE(farm.report(farm.lease_of(chunk), LeaseState::kRunning));
+  farm.verdict(chunks[0], 1, true);
+  farm.verdict(chunks[0], 2, true);
+  const LeaseId lease = farm.lease_of(chunks[0]);
+  REQUIRE(farm.scrub(lease));
+  REQUIRE(farm.report(lease, LeaseState::kEnded, EndReason::kNodeFault));
+  farm.schedule();
+  CHECK(farm.state.jobs.at(chunks[0]).state == JobState::kStopped);
+  CHECK(farm.running() == std::vector<JobId>{chunks[1]});
+  farm.verdict(chunks[1], 3, true);
+  farm.verdict(chunks[1], 4, true);
+  farm.end(chunks[1], 0);
+  CHECK(farm.state.jobs.at(film).state == JobState::kSucceeded);
+  CHECK(farm.group(film).done == 4);
+  CHECK(farm.group(film).failures.empty());
+}
+
 TEST_CASE("workloads: quota holds at every moment, and a group goes on as it becomes free") {
   Farm farm;
   Quota quota;

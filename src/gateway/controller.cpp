@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps as many replicas as each service needs: starts, waits for readiness, replaces, drains, retires.
+// Keeps as many replicas as each service needs: starts, replaces, drains, retires.
 #include <algorithm>
 
 #include "base/text.hpp"
@@ -16,8 +16,6 @@ using Copy = LiveService::Copy;
 
 constexpr auto kTurn = 100ms, kTurnWhileStarting = 10ms;
 constexpr auto kCountEvery = 5s;
-constexpr auto kDrainMost = 30s;
-constexpr auto kProbePatience = 1s;
 constexpr std::uint64_t kEnoughToJudge = 20;  // Requests, for a percentile to mean something.
 
 bool concerns_services(const engine::Event& event) {
@@ -38,10 +36,6 @@ bool is_disabled(const engine::State& state, PartyId id) {  // Or somebody above
 
 std::string host_of(const std::string& peer) {
   return peer.empty() ? "127.0.0.1" : peer;
-}
-
-std::chrono::milliseconds backoff(std::uint32_t failures) {
-  return std::min<std::chrono::milliseconds>(500ms * (1U << std::min(failures, 7U)), 60s);
 }
 
 // Measured to about a tenth: more digits would only look exact.
@@ -263,7 +257,7 @@ void Gateway::run() {
       service->expire_waiters();
       Control& control = controls_[service];
       steer(service, control);
-      service->set_status(control.status);
+      service->set_status(control.status.empty() ? control.waits : control.status);
     }
     if (last) return;
     std::erase_if(controls_, [&](const auto& entry) {
@@ -271,6 +265,10 @@ void Gateway::run() {
     });
     std::this_thread::sleep_for(1ms);  // However fast requests come, they do not make this a busy loop.
   }
+}
+
+std::chrono::milliseconds Gateway::backoff(std::uint32_t failures) {
+  return std::min<std::chrono::milliseconds>(500ms * (1U << std::min(failures, 7U)), 60s);
 }
 
 void Gateway::take_answers() {
@@ -389,67 +387,8 @@ void Gateway::retire_drained(LiveService& service, const LiveService::Picture& p
     const bool named = std::any_of(
         versions.begin(), versions.end(), [&](const auto& one) { return one.name == copy.facts.version; });
     if (!named) service.drain(copy.facts.job);
-    const bool over = copy.active == 0 || now - copy.draining_since > kDrainMost;
+    const bool over = copy.active == 0 || now - copy.draining_since > picture.spec.drain;
     if (copy.draining && !copy.facts.retiring && over) retire(service.key(), copy.facts.job);
-  }
-}
-
-void Gateway::probe(const std::shared_ptr<LiveService>& service,
-                    Control& control,
-                    const LiveService::Picture& picture) {
-  std::set<JobId> starting;
-  for (const Copy& copy : picture.copies) {
-    const JobId job = copy.facts.job;
-    if (copy.ready || copy.facts.retiring || copy.draining) continue;
-    if (Clock::now() - copy.since > picture.spec.start_timeout) {
-      control.status = text(job) + " did not become ready in time";
-      ++control.failures;
-      control.not_before = Clock::now() + backoff(control.failures);
-      service->drain(job);
-      continue;
-    }
-    if (copy.facts.target.port == 0) continue;
-    Probe& probe = control.probes[job];
-    if (!probe.is_good) {
-      starting.insert(job);
-      if (!std::exchange(probe.is_asked, true)) ask_whether_ready(service, job, copy, picture.spec.ready);
-      continue;
-    }
-    control.failures = 0;
-    control.status.clear();
-    control.seen_ready.insert(job);
-    service->set_ready(job, true);
-  }
-  std::erase_if(control.probes, [&](const auto& entry) { return !starting.contains(entry.first); });
-}
-
-// Beside this thread: a replica that hangs delays nobody but itself.
-void Gateway::ask_whether_ready(const std::shared_ptr<LiveService>& service,
-                                JobId job,
-                                const Copy& copy,
-                                const std::string& path) {
-  prober_->ask(copy.facts.target, path, kProbePatience, [this, service, job](int status) {
-    const bool is_good = status / 100 == 2;
-    const std::lock_guard lock(mutex_);
-    probe_answers_.push_back({service, job, is_good});
-    if (!is_good) return;  // Asked again in the next turn; there is no hurry.
-    changed_ = true;
-    wake_.notify_one();
-  });
-}
-
-void Gateway::take_probes() {
-  std::vector<ProbeAnswer> answers;
-  {
-    const std::lock_guard lock(mutex_);
-    answers.swap(probe_answers_);
-  }
-  for (const ProbeAnswer& answer : answers) {
-    const auto control = controls_.find(answer.service);
-    if (control == controls_.end()) continue;
-    auto& probes = control->second.probes;
-    const auto probe = probes.find(answer.job);
-    if (probe != probes.end()) probe->second = {.is_asked = false, .is_good = answer.is_good};
   }
 }
 
@@ -508,6 +447,7 @@ void Gateway::describe(const engine::ServiceKey& key, wire::ServiceView& view) c
   for (const Copy& copy : picture.copies) {
     wire::ReplicaView one{.job = copy.facts.job, .version = copy.facts.version, .active = copy.active};
     one.state = copy.draining || copy.facts.retiring ? wire::ReplicaState::kDraining
+                : copy.ready && copy.resting         ? wire::ReplicaState::kFailing
                 : copy.ready                         ? wire::ReplicaState::kReady
                 : copy.facts.target.port != 0        ? wire::ReplicaState::kStarting
                                                      : wire::ReplicaState::kWaiting;

@@ -174,6 +174,7 @@ void Gateway::handle(net::Request&& request, net::Reply reply) {
   flight->path = listed->keeps_path ? request.path : place.rest.empty() ? "/" : std::string(place.rest);
   if (!request.query.empty()) flight->path += '?' + request.query;
   flight->caller = caller.tenant;
+  ask_unpacked(request);
   flight->asked = std::move(request);
   flight->reply.emplace(std::move(reply));
   // By whom it is called is the service's business; here the tenant counts that has the service.

@@ -73,6 +73,12 @@ class Gateway {
     bool is_asked = false;  // And has not answered.
     bool is_good = false;
   };
+  struct Check {  // Whether one that was ready still is.
+    bool is_asked = false;
+    std::uint32_t failed = 0;  // In a row.
+    int status = 0;            // Of the last answer; zero: there was none.
+    Clock::time_point next{};
+  };
   struct Control {
     policy::ServiceScaling scaling{};
     bool adding = false;  // Asked for, not yet answered.
@@ -80,7 +86,10 @@ class Gateway {
     Clock::time_point not_before{};
     std::string status{};
     bool is_late = false;             // The objective is missed, and the status says so.
+    std::string waits{};              // Which replica has not been started yet, beside the status.
     std::map<JobId, Probe> probes{};  // Of replicas that are not ready yet.
+    std::map<JobId, Check> checks{};  // Of those that are.
+    std::set<JobId> silent{};         // Were ready, and do not answer any more.
     std::set<JobId> seen_ready{}, known{};
     Clock::time_point counted{};
   };
@@ -102,18 +111,28 @@ class Gateway {
                      const std::string& version,
                      std::uint32_t part);
   void retire_drained(LiveService& service, const LiveService::Picture& picture);
+  [[nodiscard]] static std::chrono::milliseconds backoff(std::uint32_t failures);
   void take_answers();
-  void take_probes();
-  void ask_whether_ready(const std::shared_ptr<LiveService>& service,
-                         JobId job,
-                         const LiveService::Copy& copy,
-                         const std::string& path);
-  void probe(const std::shared_ptr<LiveService>& service,
-             Control& control,
-             const LiveService::Picture& picture);
   void add(const std::shared_ptr<LiveService>& service, const std::string& version, Control& control);
   void retire(const engine::ServiceKey& key, JobId job);
   void flush_counts(LiveService& service);
+
+  // readiness.cpp: which replicas can serve.
+  void probe(const std::shared_ptr<LiveService>& service,
+             Control& control,
+             const LiveService::Picture& picture);
+  void probe_one(const std::shared_ptr<LiveService>& service,
+                 Control& control,
+                 const LiveService::Copy& copy,
+                 const wire::ServiceSpec& spec);
+  void check_one(const std::shared_ptr<LiveService>& service,
+                 Control& control,
+                 const LiveService::Copy& copy,
+                 const wire::ServiceSpec& spec);
+  void ask_whether_ready(const std::shared_ptr<LiveService>& service,
+                         const LiveService::Copy& copy,
+                         const std::string& path);
+  void take_probes();
 
   server::Loop& loop_;
   const server::AgentHub& hub_;
@@ -140,7 +159,7 @@ class Gateway {
   struct ProbeAnswer {
     std::shared_ptr<LiveService> service{};
     JobId job{};
-    bool is_good = false;
+    int status = 0;
   };
   std::vector<ProbeAnswer> probe_answers_;
   std::condition_variable wake_;

@@ -51,8 +51,11 @@ void LiveService::know(const std::vector<ReplicaFacts>& facts) {
     std::vector<Slot> slots;
     for (const ReplicaFacts& one : facts) {
       Slot slot;
-      if (Slot* before = slot_of(one.job)) slot = std::move(*before);
-      if (slot.copy.since == Clock::time_point{}) slot.copy.since = now_();
+      Slot* const before = slot_of(one.job);
+      if (before != nullptr) slot = std::move(*before);
+      const bool is_as_it_was =
+          before != nullptr && (slot.copy.facts.target.port == 0) == (one.target.port == 0);
+      if (!is_as_it_was) slot.copy.since = now_();
       slot.copy.facts = one;
       if (one.target.port == 0) slot.copy.ready = false;
       slots.push_back(std::move(slot));
@@ -68,7 +71,10 @@ void LiveService::set_ready(JobId job, bool ready) {
   std::vector<std::pair<Granted, std::optional<Pick>>> served;
   {
     const std::lock_guard lock(mutex_);
-    if (Slot* slot = slot_of(job)) slot->copy.ready = ready;
+    if (Slot* slot = slot_of(job)) {
+      if (slot->copy.ready && !ready) slot->copy.since = now_();
+      slot->copy.ready = ready;
+    }
     served = serve_waiters();
   }
   for (auto& [granted, pick] : served) granted(std::move(pick));
@@ -330,11 +336,12 @@ engine::ServiceUse LiveService::take_use() {
 LiveService::Picture LiveService::picture() const {
   const std::lock_guard lock(mutex_);
   Picture picture{.spec = spec_, .owner = owner_, .queued = queued_, .last_request = last_request_};
+  const auto now = now_();
   for (const Slot& slot : slots_) {
     picture.copies.push_back(slot.copy);
+    picture.copies.back().resting = now < slot.closed_until;
     picture.active += slot.copy.active;
   }
-  const auto now = now_();
   picture.latency = latency_.sum(now);
   auto waited = waited_.most(now);
   for (const auto& [caller, queue] : queues_)

@@ -93,8 +93,10 @@ class LiveService {
   struct Copy {
     ReplicaFacts facts{};
     bool ready = false, draining = false;
+    bool resting = false;  // After failures in a row.
     std::uint32_t active = 0;
-    Clock::time_point since{}, draining_since{};
+    Clock::time_point since{};  // It is known, can be reached, or is not ready any more.
+    Clock::time_point draining_since{};
   };
   struct Picture {
     wire::ServiceSpec spec{};

@@ -83,6 +83,44 @@ TEST_CASE("live service: many failures at once make a replica rest as long as th
   CHECK(bench.service.picture().queued == 0);
 }
 
+TEST_CASE(
+    "live service: the time to become ready begins when a replica can be reached, and anew when it falls "
+    "silent") {
+  Bench bench(0);
+  const auto since = [&] { return bench.service.picture().copies.at(0).since; };
+  const auto know = [&](std::uint16_t port) {
+    bench.service.know({{.job = {1}, .version = "v1", .target = {"127.0.0.1", port}}});
+  };
+  know(0);
+  bench.now += std::chrono::hours(1);  // In the queue for capacity.
+  know(0);
+  CHECK(bench.now - since() == std::chrono::hours(1));
+  know(8000);
+  CHECK(since() == bench.now);
+  bench.service.set_ready({1}, true);
+  bench.now += std::chrono::hours(1);
+  know(8000);
+  CHECK(bench.now - since() == std::chrono::hours(1));
+  bench.service.set_ready({1}, false);
+  CHECK(since() == bench.now);
+  bench.now += std::chrono::minutes(1);
+  know(0);  // Its node was lost, and it waits for another.
+  CHECK(since() == bench.now);
+  CHECK(!bench.service.picture().copies.at(0).ready);
+}
+
+TEST_CASE("live service: one that rests after failures says so") {
+  Bench bench(1);
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(bench.enter() == LiveService::Entry::kGranted);
+    CHECK(!bench.service.picture().copies.at(0).resting);
+    bench.service.leave(*bench.granted.back(), Outcome::kBad);
+  }
+  CHECK(bench.service.picture().copies.at(0).resting);
+  bench.now += std::chrono::minutes(1);
+  CHECK(!bench.service.picture().copies.at(0).resting);
+}
+
 TEST_CASE("live service: what was tried is not tried again, and a draining replica gets nothing") {
   Bench bench(3, {.concurrency = 8, .queue = 10});
   bench.service.drain({3});
@@ -223,6 +261,24 @@ TEST_CASE("live service: who waits takes turns by requests, or by tokens") {
   const auto by_tokens = turns_of(wire::ServiceFairness::kTokens);
   CHECK(by_tokens.second >= 7 * by_tokens.first);
   CHECK(by_tokens.first >= 3);
+}
+
+TEST_CASE("usage: an answer whose tokens count is asked for unpacked, and all else of the request stays") {
+  net::Request request;
+  request.method = "POST";
+  request.headers.add("Host", "a");
+  request.headers.add("accept-encoding", "gzip, br");
+  request.headers.add("Accept", "text/event-stream");
+  ask_unpacked(request);
+  CHECK(request.headers.size() == 3);
+  CHECK(request.header("Accept-Encoding") == "identity");
+  CHECK(request.header("Host") == "a");
+  CHECK(request.header("Accept") == "text/event-stream");
+  net::Request page;
+  page.method = "GET";
+  page.headers.add("Accept-Encoding", "gzip");
+  ask_unpacked(page);
+  CHECK(page.header("Accept-Encoding") == "gzip");
 }
 
 TEST_CASE("usage reader: both spellings of tokens, in one piece or in the last event of a stream") {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace tranche::gateway {
 namespace {
@@ -20,6 +21,17 @@ std::uint64_t number_after(std::string_view text, std::string_view name) {
 }
 
 }  // namespace
+
+void ask_unpacked(net::Request& request) {
+  if (request.method != "POST" || !request.headers.contains("Accept-Encoding")) return;
+  net::Headers kept;
+  for (std::size_t i = 0; i < request.headers.size(); ++i)
+    if (const auto [name, value] = request.headers.at(i);
+        !net::same_text_in_any_case(name, "Accept-Encoding"))
+      kept.add(name, value);
+  kept.add("Accept-Encoding", "identity");
+  request.headers = std::move(kept);
+}
 
 void UsageReader::watch(std::string_view content_type) {
   watches_ = content_type.starts_with("application/json") || content_type.starts_with("text/event-stream");

@@ -6,7 +6,13 @@
 #include <string>
 #include <string_view>
 
+#include "net/http.hpp"
+
 namespace tranche::gateway {
+
+// What comes packed cannot be read on its way, and its tokens would cost nothing: the answer to a request
+// that may have some is asked for as it is.
+void ask_unpacked(net::Request& request);
 
 class UsageReader {
  public:

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <fstream>
+#include <memory>
 
 #include "gpu/device_test_kernels.hpp"
+#include "gpu/host_pages.hpp"
 
 namespace tranche::gpu {
 namespace {
@@ -27,6 +29,10 @@ std::int64_t host_memory_to_spare() {
     if (word == "MemAvailable:" && file >> kibibytes) return kibibytes * 1024 / 4 * 3;
   }
   return 0;
+}
+
+void CL_CALLBACK give_back(cl_mem, void* pages) {
+  const std::unique_ptr<HostPages> gone(static_cast<HostPages*>(pages));
 }
 
 }  // namespace
@@ -92,9 +98,16 @@ void DeviceSession::start(cl_kernel kernel, std::size_t items) {
 std::optional<DeviceBuffer> DeviceSession::allocate(std::size_t bytes, std::size_t written) {
   go_on();
   cl_int status = CL_SUCCESS;
-  cl_mem const memory = api_.create_buffer(context_, CL_MEM_READ_WRITE, bytes, nullptr, &status);
+  auto pages = std::make_unique<HostPages>(device_.is_cpu ? HostPages::take(bytes) : HostPages{});
+  const bool has_pages = pages->data() != nullptr;
+  const cl_mem_flags flags = has_pages ? CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR : CL_MEM_READ_WRITE;
+  cl_mem const memory = api_.create_buffer(context_, flags, bytes, pages->data(), &status);
   if (status != CL_SUCCESS || memory == nullptr) return std::nullopt;
   DeviceBuffer buffer(api_, memory, bytes);
+  if (has_pages) {
+    if (api_.when_buffer_gone(memory, &give_back, pages.get()) != CL_SUCCESS) return std::nullopt;
+    static_cast<void>(pages.release());  // The driver's, until nothing that was queued uses them any more.
+  }
   // Drivers give memory when it is written first. Those for CPUs write pattern by pattern: a wide one is
   // faster.
   const unsigned char zeros[kUnit] = {};

@@ -30,6 +30,7 @@ struct OpenClApi {
   decltype(&clReleaseKernel) release_kernel = nullptr;
   decltype(&clCreateBuffer) create_buffer = nullptr;
   decltype(&clReleaseMemObject) release_buffer = nullptr;
+  decltype(&clSetMemObjectDestructorCallback) when_buffer_gone = nullptr;
   decltype(&clEnqueueNDRangeKernel) launch = nullptr;
   decltype(&clEnqueueReadBuffer) read_buffer = nullptr;
   decltype(&clEnqueueWriteBuffer) write_buffer = nullptr;

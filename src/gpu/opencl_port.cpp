@@ -39,6 +39,7 @@ OpenClApi load(const SharedLibrary& library) {
   library.bind(api.release_kernel, "clReleaseKernel");
   library.bind(api.create_buffer, "clCreateBuffer");
   library.bind(api.release_buffer, "clReleaseMemObject");
+  library.bind(api.when_buffer_gone, "clSetMemObjectDestructorCallback");
   library.bind(api.launch, "clEnqueueNDRangeKernel");
   library.bind(api.read_buffer, "clEnqueueReadBuffer");
   library.bind(api.write_buffer, "clEnqueueWriteBuffer");

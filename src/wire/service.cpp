@@ -56,6 +56,7 @@ std::optional<Problem> Fields<ServiceSpec>::check(const ServiceSpec& given) {
   if (service.concurrency == 0) return wrong("concurrency", "must be at least 1");
   if (service.timeout <= Duration{} || service.start_timeout <= Duration{} || service.idle < Duration{})
     return wrong("timeout", "and start_timeout must be more than nothing");
+  if (service.drain < Duration{}) return wrong("drain", "must be a time such as 5m");
   if (service.personal && service.open) return wrong("personal", "and open exclude each other");
   if (!service.callers.empty() && (service.personal || service.open))
     return wrong("callers", "are for services that are neither personal nor open");

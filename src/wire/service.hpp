@@ -69,6 +69,7 @@ struct ServiceSpec {
   std::vector<std::string> callers{};   // Other tenants that may call it.
   std::uint64_t tokens_per_minute = 0;  // For each tenant that calls; zero: no limit.
   ServiceFairness fair = ServiceFairness::kRequests;
+  Duration drain = std::chrono::minutes(5);  // For what a replica that goes has begun.
   bool operator==(const ServiceSpec&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(ServiceSpec,
@@ -91,7 +92,8 @@ BOOST_DESCRIBE_STRUCT(ServiceSpec,
                        keep_path,
                        callers,
                        tokens_per_minute,
-                       fair))
+                       fair,
+                       drain))
 
 template <>
 struct Fields<ReplicaBounds> {
@@ -131,7 +133,7 @@ struct Fields<ServiceSpec> {
       FieldDoc{"queue", "Requests that may wait for a replica; more are turned away with 503."},
       FieldDoc{"timeout", "Longest a request may take before its first byte."},
       FieldDoc{"idle", "Without a request for so long, a service whose least is zero has no replica."},
-      FieldDoc{"start_timeout", "A replica that is not ready by then is replaced."},
+      FieldDoc{"start_timeout", "A replica that runs for so long and is not ready is replaced."},
       FieldDoc{"ready", "Path that answers 2xx once a replica can serve."},
       FieldDoc{"requests_per_second", "For each tenant that calls; 0: no limit."},
       FieldDoc{"open", "Anybody who reaches the gateway may call it, without a token."},
@@ -143,6 +145,7 @@ struct Fields<ServiceSpec> {
       FieldDoc{"callers", "Other tenants whose tokens may call it; each has limits and a queue of its own."},
       FieldDoc{"tokens_per_minute",
                "For each tenant that calls, by the usage its answers tell; 0: no limit."},
+      FieldDoc{"drain", "Longest that a replica which is replaced goes on with what it has begun."},
       FieldDoc{"fair", "Tenants that wait take turns by requests, or so that each gets as many tokens."},
   };
   static std::optional<Problem> check(const ServiceSpec& service);
