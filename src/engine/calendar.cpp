@@ -220,10 +220,9 @@ class Barrier {
   }
 
   [[nodiscard]] DeviceUse own_use(const Device& device) const {
-    const Slice slice{
-        .device = device.id,
-        .milli = static_cast<std::uint16_t>(shape_.milli),
-        .vram = shape_.shares() ? shape_.vram : device.facts.vram.count};
+    const Slice slice{.device = device.id,
+                      .milli = static_cast<std::uint16_t>(shape_.milli),
+                      .vram = shape_.shares() ? shape_.vram : device.facts.vram.count};
     return use_of(device, job_.ask, shape_.trust_group, slice);
   }
 

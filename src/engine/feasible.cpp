@@ -22,8 +22,7 @@ std::string shown_models(const State& state, bool simulated) {
   std::set<std::string> models;
   for (const DeviceKind& kind : state.index.capacity->device_kinds(state))
     if (kind.simulated == simulated)
-      models.insert(kind.model.empty() ? "a device of " + in_gigabytes(kind.vram)
-                                       : kind.model);
+      models.insert(kind.model.empty() ? "a device of " + in_gigabytes(kind.vram) : kind.model);
   std::size_t shown = 0;
   for (const std::string& model : models) {
     if (++shown > kModelsShown) return out + ", ...";

@@ -179,7 +179,8 @@ TEST_CASE("guarantee: each day of a long shortage is judged for itself, across a
   CHECK(firm.level().misses[1].delivery == Delivery{{}, 48 * kDeviceHour, 24 * kDeviceHour});
   CHECK(firm.level().misses[2].day == firm.midnight + 48h);
   CHECK(firm.level().credited == units(60));
-  CHECK(running_month(firm.state, firm.level()).guarantee == Delivery{{}, 122 * kDeviceHour, 61 * kDeviceHour});
+  CHECK(running_month(firm.state, firm.level()).guarantee ==
+        Delivery{{}, 122 * kDeviceHour, 61 * kDeviceHour});
 }
 
 TEST_CASE("guarantee: the last day of a month counts for that month, though it is judged in the next") {
@@ -221,7 +222,8 @@ TEST_CASE("guarantee: a month that turned before its last day was judged still g
   CHECK(month_before(firm.state, firm.level()).missed == 2);
   CHECK(month_before(firm.state, firm.level()).guarantee == Delivery{{}, 96 * kDeviceHour, 48 * kDeviceHour});
   CHECK(running_month(firm.state, firm.level()).missed == 1);
-  CHECK(running_month(firm.state, firm.level()).guarantee == Delivery{{}, 50 * kDeviceHour, 25 * kDeviceHour});
+  CHECK(running_month(firm.state, firm.level()).guarantee ==
+        Delivery{{}, 50 * kDeviceHour, 25 * kDeviceHour});
 }
 
 TEST_CASE("guarantee: days on which nothing was asked for are neither kept nor missed") {

@@ -157,10 +157,9 @@ class Starter {
     const std::int64_t milli = whole ? booked.milli : hold->shape.milli;
     const std::int64_t vram = whole ? booked.vram : hold->shape.vram;
     const std::int64_t left = vram - used.vram;
-    Slice slice{
-        .device = device.id, .milli = static_cast<std::uint16_t>(shape.milli), .vram = shape.vram};
-    // What was sold is a share of the device that is there, what is asked for one of the model in the catalogue,
-    // and older bookings were cut in whole MiB: the last one may be a part only.
+    Slice slice{.device = device.id, .milli = static_cast<std::uint16_t>(shape.milli), .vram = shape.vram};
+    // What was sold is a share of the device that is there, what is asked for one of the model in the
+    // catalogue, and older bookings were cut in whole MiB: the last one may be a part only.
     if (slice.vram > left && slice.vram - left <= kMib) slice.vram = left;
     if (milli - used.milli < slice.milli || left < slice.vram) return std::nullopt;
     return slice;

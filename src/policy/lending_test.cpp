@@ -142,7 +142,8 @@ TEST_CASE("runtime estimate: the median of the newest, from the narrowest circle
   CHECK(history.draw(one, 400, 0.5) == 800);
 }
 
-TEST_CASE("runtime estimate: what a job declares counts as much as a few of its like, and bounds all of them") {
+TEST_CASE(
+    "runtime estimate: what a job declares counts as much as a few of its like, and bounds all of them") {
   RuntimeHistory history;
   const RuntimeKind one = history.kind(0, 1), other = history.kind(1, 8);
   CHECK(history.draw(one, 0, 0.5, 600) == 600);  // Nobody has ended yet.

@@ -31,8 +31,7 @@ NodeIndex Fleet::add_node(const NodeSpec& spec) {
   state.cpu_left = spec.cpu_milli;
   state.memory_left = spec.memory_mib;
   state.device_count = static_cast<std::uint8_t>(spec.devices);
-  for (int i = 0; i < spec.devices; ++i)
-    state.devices[static_cast<std::size_t>(i)].vram_left = spec.vram;
+  for (int i = 0; i < spec.devices; ++i) state.devices[static_cast<std::size_t>(i)].vram_left = spec.vram;
   capacity_milli_ += std::int64_t{spec.devices} * kDeviceMilli;
   nodes_.push_back(state);
   return static_cast<NodeIndex>(nodes_.size() - 1);
@@ -283,8 +282,7 @@ std::uint32_t Fleet::members_of_empty(const NodeSpec& spec, const Shape& shape) 
   state.cpu_left = spec.cpu_milli;
   state.memory_left = spec.memory_mib;
   state.device_count = static_cast<std::uint8_t>(spec.devices);
-  for (int i = 0; i < spec.devices; ++i)
-    state.devices[static_cast<std::size_t>(i)].vram_left = spec.vram;
+  for (int i = 0; i < spec.devices; ++i) state.devices[static_cast<std::size_t>(i)].vram_left = spec.vram;
   if (!state_fits(state, shape)) return 0;
   std::int64_t members = INT32_MAX;
   if (shape.cpu_milli > 0) members = std::min(members, spec.cpu_milli / shape.cpu_milli);

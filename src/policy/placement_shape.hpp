@@ -43,7 +43,7 @@ enum class DeviceMode : std::uint8_t { kFree, kWhole, kShared, kPartitioned };
 
 struct DeviceState {
   std::int16_t milli_left = kDeviceMilli;
-  std::uint16_t slots_used = 0;  // Bit set of memory slots taken by partitions.
+  std::uint16_t slots_used = 0;   // Bit set of memory slots taken by partitions.
   std::uint32_t trust_group = 0;  // Of the shares on it.
   std::int64_t vram_left = 0;     // In bytes: two halves are one whole, whatever it was sold as.
   std::uint16_t tenants = 0;      // Slices on it; the last one to leave frees the mode.

@@ -55,8 +55,7 @@ LeanNode lean_node(const NodeSpec& spec, const NodeState& state) {
       continue;
     }
     std::int64_t left = device.milli_left;
-    if (spec.vram > 0)
-      left = std::min<std::int64_t>(left, device.vram_left * kDeviceMilli / spec.vram);
+    if (spec.vram > 0) left = std::min<std::int64_t>(left, device.vram_left * kDeviceMilli / spec.vram);
     lean.insert(static_cast<int>(left));
   }
   return lean;
@@ -76,9 +75,7 @@ LeanForm lean_form(const Fleet& fleet, const NodeSpec& spec, const Shape& shape)
     if (profile != nullptr) milli = std::max<std::int64_t>(profile->milli, 1);
   } else if (shape.shares() && shape.vram > 0) {
     possible = possible && shape.vram <= spec.vram;
-    if (spec.vram > 0)
-      milli =
-          std::max(milli, (shape.vram * kDeviceMilli + spec.vram - 1) / spec.vram);
+    if (spec.vram > 0) milli = std::max(milli, (shape.vram * kDeviceMilli + spec.vram - 1) / spec.vram);
   }
   form.milli = static_cast<std::int16_t>(std::min<std::int64_t>(milli, kDeviceMilli));
   if (!possible) form.devices = -1;

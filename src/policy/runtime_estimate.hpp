@@ -23,9 +23,7 @@ class RecentSamples {
   [[nodiscard]] Seconds quantile(double q) const;  // Lower of the two neighbours; never called when empty.
   // A draw by quantile among samples longer than `elapsed`, and `more` beside them that are longer than all;
   // nothing: it fell among those.
-  [[nodiscard]] std::optional<Seconds> quantile_beyond(Seconds elapsed,
-                                                       double q,
-                                                       std::ptrdiff_t more) const;
+  [[nodiscard]] std::optional<Seconds> quantile_beyond(Seconds elapsed, double q, std::ptrdiff_t more) const;
 
  private:
   std::size_t limit_ = 0;

@@ -91,15 +91,10 @@ struct LevelMonthView {
   std::optional<std::uint32_t> was_delivered_permille{};
   std::optional<std::uint32_t> was_guaranteed_permille{};
 };
-BOOST_DESCRIBE_STRUCT(LevelMonthView,
-                      (),
-                      (month,
-                       kept,
-                       missed,
-                       attained_permille,
-                       credited,
-                       was_delivered_permille,
-                       was_guaranteed_permille))
+BOOST_DESCRIBE_STRUCT(
+    LevelMonthView,
+    (),
+    (month, kept, missed, attained_permille, credited, was_delivered_permille, was_guaranteed_permille))
 
 struct LevelView {
   std::string name{};
