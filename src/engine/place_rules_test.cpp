@@ -215,7 +215,15 @@ TEST_CASE("node labels: what no rule could name is refused, with the name and wh
   const auto label = [&](const std::string& name, const std::string& value) {
     return world.run(ChangeNode{.id = node, .labels = {{"rack", "1"}, {name, value}}}, world.root);
   };
-  for (const char* name : {"my rack", " rack", "", "-rack", "rack=1", "rack,row", "r\xc3\xa4ck", "a\nb"}) {
+  for (const char* name : {"my rack",
+                           " rack",
+                           "",
+                           "-rack",
+                           "rack=1",
+                           "rack,row",
+                           "r\xc3\xa4"
+                           "ck",
+                           "a\nb"}) {
     CAPTURE(name);
     const auto refused = label(name, "r7");
     REQUIRE_FALSE(refused.has_value());
