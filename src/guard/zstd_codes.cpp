@@ -17,7 +17,8 @@ class ForwardBits {
   unsigned read(unsigned count) {
     unsigned value = 0;
     for (unsigned i = 0; i < count; ++i, ++position_)
-      if (position_ / 8 < from_.length) value |= ((from_.at[position_ / 8] >> (position_ % 8)) & 1U) << i;
+      if (position_ / 8 < from_.length)
+        value |= ((unsigned{from_.at[position_ / 8]} >> (position_ % 8)) & 1U) << i;
     return value;
   }
   void back(unsigned count) { position_ -= count; }
@@ -68,7 +69,7 @@ std::uint64_t BackwardBits::read(unsigned count) {
   for (std::int64_t bit = lowest; bit < end;) {
     const auto shift = static_cast<unsigned>(bit % 8);
     const auto here = static_cast<unsigned>(std::min<std::int64_t>(8 - shift, end - bit));
-    const std::uint64_t part = (at_[bit / 8] >> shift) & ((1U << here) - 1);
+    const std::uint64_t part = (unsigned{at_[bit / 8]} >> shift) & ((1U << here) - 1);
     value |= part << filled;
     filled += here;
     bit += here;
