@@ -219,6 +219,7 @@ def jobs(w):
     assert "limit 2 GPU" in refused and "next:" in refused, refused
     assert error(w, "run", "--gpus", "H100:3", "--time", "1h", "--dry-run", "--owner", "acme/research/ana", "--", "x",
                  code=6)
+    refused_alike(w, file)
     ids = w.cli("ps", "-o", "name").split()
     assert "has not ended" in error(w, "run", "--gpus", "10GB", "--time", "10m", "--owner", "acme/research/ana",
                                     "--wait=1s", "--", "x", code=124)
@@ -226,6 +227,22 @@ def jobs(w):
     error(w, "stop", "job_99999Z", code=3)
     stopped = error(w, "stop", "job_99999Z", w.cli("ps", "--state", "pending", "-o", "name").strip(), code=3)
     assert "tranche: " in stopped and w.cli("ps", "--state", "pending", "-o", "name") == "", "the other was stopped"
+
+
+def refused_alike(w, file):
+    """What is refused when it is meant is refused by a dry run, in the same words and with the same code."""
+    file.write_text("run: x\nvolumes: [nowhere:/data]\n")
+    wrong = [(("-f", file), 3, "nowhere"),
+             (("--gpus", "10GB", "--after", "job_99999Z", "--", "x"), 3, "job_99999Z"),
+             (("--gpus", "10GB", "--label", "booking=clm_99999Z", "--", "x"), 2, "clm_99999Z"),
+             (("--gpus", "10GB", "--deadline", "2020-01-01T00:00:00Z", "--", "x"), 2, "passed already"),
+             (("--gpus", "10GB", "--sku", "Gigantic", "--", "x"), 2, "Gigantic")]
+    for flags, code, said in wrong:
+        told = [error(w, "run", *more, "--time", "10m", "--owner", "acme/research/ana", *flags, code=code)
+                for more in ((), ("--dry-run",))]
+        assert said in told[0] and told[0].splitlines()[0] == told[1].splitlines()[0], (flags, told)
+    error(w, "run", "--gpus", "10GB", "--name", "nightly", "--every", "day 03:30", "--dry-run", "--", "x", code=2)
+    assert w.json("recurring", "list")["items"] == [], "a dry run sets nothing up"
 
 
 def sizes(w):

@@ -3,10 +3,14 @@
 import concurrent.futures
 import http.client
 import json
+import os
+import pathlib
 import socket
+import subprocess
+import tempfile
 import threading
 
-from tranche_platform import JOB, LONG, Client, Platform, main, make_user
+from tranche_platform import JOB, LONG, TRANCHE, Client, Platform, main, make_user, shifting_clock
 
 
 def same_key_takes_effect_once():
@@ -111,6 +115,39 @@ def revoked_token_is_dead_at_once():
         platform.stop()
         platform.start()
         assert platform.client(issued["secret"]).get("/v1/whoami").status == 401
+
+
+def tokens_run_out_by_the_clock():
+    """Where nothing happens the engine's time stands still: tokens begin and end by the clock all the same."""
+    with tempfile.TemporaryDirectory(prefix="tranche-test-") as name:
+        folder = pathlib.Path(name)
+        preload = shifting_clock(folder)
+        if preload is None:
+            return "[skipped] no C compiler"
+        ahead = folder / "ahead"
+        ahead.write_text("0")
+        clock = {**preload, "SHIFT_FILE": str(ahead)}
+        with Platform(folder, environment=clock) as platform:
+            operator = platform.client()
+            ahead.write_text(str(50 * 60))  # Less than what makes the engine look at the clock by itself.
+            issued = operator.post("/v1/tokens", {"label": "short", "expires_in": "30m"})
+            assert issued.status == 201, issued
+            assert operator.post("/v1/tokens", {"label": "long"}).status == 201
+            short = platform.client(issued.json["secret"])
+            assert short.get("/v1/whoami").status == 200, "half an hour from now, not from the last thing that happened"
+            ahead.write_text(str(81 * 60))
+            for answer in (short.get("/v1/whoami"), short.post("/v1/jobs", JOB), short.post("/v1/tokens", {})):
+                assert answer.status == 401, answer
+            for _guess in range(12):
+                assert short.get("/v1/jobs").status == 401, "a token that has run out is no guess"
+            listed = subprocess.run([TRANCHE, "token", "list"], text=True, capture_output=True, check=True,
+                                    env={**os.environ, **clock, "HOME": name, "TRANCHE_TOKEN": operator.token,
+                                         "TRANCHE_URL": f"http://127.0.0.1:{platform.port}"}).stdout
+            states = {row.split()[2]: row.split()[4] for row in listed.splitlines()[1:]}
+            assert states["short"] == "expired" and states["long"] == "active", listed
+            denied = operator.get("/v1/audit?limit=1").json["items"][0]
+            assert denied["outcome"] == "refused" and "run out" in json.dumps(denied), denied
+    return None
 
 
 def nothing_secret_is_stored():
@@ -278,6 +315,6 @@ def no_answer_holds_a_foreign_name():
         return f"{answers} answers"
 
 
-main([same_key_takes_effect_once, race_for_quota_never_overshoots, revoked_token_is_dead_at_once, nothing_secret_is_stored,
-      guessing_is_limited, events_resume_without_loss_or_repetition,
+main([same_key_takes_effect_once, race_for_quota_never_overshoots, revoked_token_is_dead_at_once,
+      tokens_run_out_by_the_clock, nothing_secret_is_stored, guessing_is_limited, events_resume_without_loss_or_repetition,
       readers_that_never_read_cost_little, half_open_connections_starve_nobody, no_answer_holds_a_foreign_name])

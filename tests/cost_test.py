@@ -4,13 +4,12 @@ import atexit
 import csv
 import datetime
 import json
-import pathlib
 import shutil
 import subprocess
 import time
 from fractions import Fraction
 
-from tranche_platform import TRANCHE, Client, Platform, main, make_user
+from tranche_platform import TRANCHE, Client, Platform, clock_shifted, main, make_user
 
 PATIENCE = 120  # Seconds that anything may take on a loaded machine before it counts as never.
 
@@ -229,18 +228,6 @@ def a_missed_promise_is_credited():
         up.tranche(up.operator, "level", "rm", "late", "gold")
         assert up.ana.get("/v1/levels").json["items"] == []
     return None
-
-
-def clock_shifted(folder, **shift):
-    """The environment of a server whose wall clock is off by that much; nothing where there is no compiler."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        return None
-    library = folder / "shifted_clock.so"
-    source = pathlib.Path(__file__).with_name("shifted_clock.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
-    seconds = int(datetime.timedelta(**shift).total_seconds())
-    return {"LD_PRELOAD": str(library), "SHIFT_SECONDS": str(seconds), "ASAN_OPTIONS": "verify_asan_link_order=0"}
 
 
 def last_month(folder, hours=0):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real server in a folder of its own, driven over HTTP: the ground of every test that looks from outside."""
+import datetime
 import http.client
 import json
 import os
@@ -144,6 +145,23 @@ def make_user(operator, parent, name, roles=None):
     issued = operator.post("/v1/tokens", {"party": made.json["id"]})
     assert issued.status == 201, issued
     return made.json["id"], issued.json["secret"]
+
+
+def clock_shifted(folder, **shift):
+    """The environment of a program whose wall clock is off by that much; nothing where there is no compiler."""
+    seconds = int(datetime.timedelta(**shift).total_seconds())
+    return (preload := shifting_clock(folder)) and {**preload, "SHIFT_SECONDS": str(seconds)}
+
+
+def shifting_clock(folder):
+    """The same, to be moved while it runs: by what the file SHIFT_FILE says, if that is given."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return None
+    library = folder / "shifted_clock.so"
+    source = pathlib.Path(__file__).with_name("shifted_clock.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
+    return {"LD_PRELOAD": str(library), "ASAN_OPTIONS": "verify_asan_link_order=0"}
 
 
 JOB = {"run": "true", "resources": {"gpus": "H100:0.5"}, "limits": {"time": "1h"}}

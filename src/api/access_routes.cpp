@@ -6,6 +6,7 @@
 #include "api/problem.hpp"
 #include "api/secrets.hpp"
 #include "api/views.hpp"
+#include "base/wall_clock.hpp"
 #include "wire/fields.hpp"
 
 namespace tranche::api {
@@ -121,7 +122,7 @@ void issue_token(Api& api, Call call) {
                                  .label = wanted.label,
                                  .scope = wanted.scope,
                                  .hash = server::TokenDirectory::hash(secret)};
-      if (wanted.expires_in) command.expires = std::max(state.now, next.envelope.at) + *wanted.expires_in;
+      if (wanted.expires_in) command.expires = clock_at_least(state.now) + *wanted.expires_in;
       api.run(std::move(next), command, [secret](const server::Outcome& outcome) {
         return issued(outcome, secret);
       });
@@ -181,7 +182,7 @@ void login(Api& api, Call call) {
     const engine::Party* user = state.party(engine::find_path(state, wanted.user));
     const std::string hash = user == nullptr ? "" : user->password_hash;
     const PartyId id = user == nullptr ? PartyId{} : user->id;
-    const Instant now = state.now;
+    const Instant now = clock_at_least(state.now);
     api.later(std::move(call), [&api, wanted, hash, id, now](Call next) {
       if (hash.empty()) {
         pretend_to_check(wanted.password);

@@ -236,7 +236,7 @@ bool Api::authenticate(Call& call) {
   if (!known) return false;
   call.envelope.actor = known->party;
   call.envelope.token = known->token;
-  return true;
+  return !known->has_expired(wall_clock());
 }
 
 void Api::handle(net::Request&& request, net::Reply reply) {
@@ -257,16 +257,19 @@ void Api::handle(net::Request&& request, net::Reply reply) {
     return;
   }
   if (route->auth == Auth::kToken && !authenticate(call)) {
+    const bool ran_out = call.envelope.token != TokenId{};  // Known, and so no guess.
     if (!bearer(call.request).empty()) {
-      if (!limiter_.may_try(call.envelope.origin)) {
+      if (!ran_out && !limiter_.may_try(call.envelope.origin)) {
         call.reply.send(
             problem({429, "too-many-requests", "Too many wrong tokens"}, "", "wait a minute", id));
         return;
       }
-      limiter_.failed(call.envelope.origin);
+      if (!ran_out) limiter_.failed(call.envelope.origin);
       note_denial(call.envelope,
                   std::string(route->id),
-                  {.reason = wire::Reason::kForbidden, .rule = "token", .message = "unknown token"});
+                  {.reason = wire::Reason::kForbidden,
+                   .rule = "token",
+                   .message = ran_out ? "the token has run out" : "unknown token"});
     }
     call.reply.send(unauthenticated(id));
     return;

@@ -124,7 +124,7 @@ void export_audit(Api& api, Call call) {
       api.note_denial(call.envelope, "audit.export", refusal);
       return call.reply.send(problem(refusal, call.envelope.request_id));
     }
-    api.later(std::move(call), [&api, now = state.now](Call next) {
+    api.later(std::move(call), [&api, now = clock_at_least(state.now)](Call next) {
       net::Response response = json_response(200, api.loop().exported(now));
       response.content_type = "application/jsonl";
       next.reply.send(std::move(response));

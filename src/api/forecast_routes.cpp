@@ -5,6 +5,7 @@
 
 #include "api/api.hpp"
 #include "api/problem.hpp"
+#include "base/wall_clock.hpp"
 #include "engine/decide.hpp"
 #include "engine/layout_plan.hpp"
 #include "engine/unit_forecast.hpp"
@@ -61,9 +62,9 @@ void demand(Api& api, Call call) {
                if (!serves || !engine::takes_work(node)) continue;
                (node.simulated ? out.simulated_gpu_milli : out.capacity_gpu_milli) += policy::kDeviceMilli;
              }
+             const Instant first = engine::hour_start(clock_at_least(state.now));
              for (int hour = 0; hour < hours; ++hour)
-               out.hours.push_back(
-                   hour_of(state, actor, engine::hour_start(state.now) + std::chrono::hours(hour)));
+               out.hours.push_back(hour_of(state, actor, first + std::chrono::hours(hour)));
              return json(out);
            });
 }
@@ -74,9 +75,10 @@ void layouts(Api& api, Call call) {
       std::move(call), [](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
         if (auto refusal = engine::check_access(state, actor, engine::Action::kManageCapacity, kPlatform))
           return refuse(*refusal);
-        wire::LayoutView out{.until = state.now + engine::kLayoutAhead,
+        const Instant now = clock_at_least(state.now);
+        wire::LayoutView out{.until = now + engine::kLayoutAhead,
                              .prepare_percent = state.settings.prepare_percent};
-        for (const auto& one : engine::plan_layouts(state, state.now, out.until))
+        for (const auto& one : engine::plan_layouts(state, now, out.until))
           out.partitions.push_back({.device = one.device,
                                     .node = state.nodes.at(state.devices.at(one.device).node).name,
                                     .profile = one.profile,

@@ -5,6 +5,7 @@
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "api/test_progress.hpp"
+#include "base/wall_clock.hpp"
 #include "engine/device_life.hpp"
 #include "wire/api_health.hpp"
 #include "wire/fields.hpp"
@@ -50,7 +51,8 @@ wire::DeviceHealth health_of(const State& state,
                          .resets = device.record.resets,
                          .last_test = device.record.last_test,
                          .signals = signals_of(device)};
-  for (const Instant at : device.record.remediations) out.remediations += state.now - at <= kWeek;
+  const Instant now = clock_at_least(state.now);
+  for (const Instant at : device.record.remediations) out.remediations += now - at <= kWeek;
   return out;
 }
 
@@ -63,8 +65,9 @@ void show_board(Api& api, Call call) {
     if (engine::may(state, actor, Action::kManageCapacity, kPlatform)) {
       out.breaker_open = state.health.breaker_open;
       out.breaker_since = state.health.breaker_since;
+      const Instant now = clock_at_least(state.now);
       for (const engine::Departure& one : state.health.departures)
-        out.left_lately += state.now - one.at <= state.health.policy.breaker_window;
+        out.left_lately += now - one.at <= state.health.policy.breaker_window;
     }
     for (const auto& [id, device] : state.devices) {
       const engine::Node& node = state.nodes.at(device.node);

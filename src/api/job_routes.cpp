@@ -31,56 +31,56 @@ Result<wire::JobSpec, wire::Problem> read_spec(const Call& call) {
   return yaml ? wire::parse_job_file(call.request.body) : wire::from_json<wire::JobSpec>(call.request.body);
 }
 
-void add_units(const State& state, PartyId owner, const engine::SubmitJob& command, wire::JobPlan& out) {
+void add_units(
+    const State& state, PartyId owner, const engine::SubmitJob& command, Instant now, wire::JobPlan& out) {
   if (command.unit == wire::WorkUnit::kNone) return;
   const engine::JobGroup group{
       .unit = command.unit, .range = command.units, .milliseconds = command.milliseconds};
   out.units =
-      engine::unit_estimate(state, owner, command.name, group.counted_in(), group.counted_total(), state.now);
+      engine::unit_estimate(state, owner, command.name, group.counted_in(), group.counted_total(), now);
+}
+
+void add_start(const State& state, PartyId owner, Instant now, wire::JobPlan& out) {
+  const auto start = engine::planned_start(state, owner, out.ask, out.admission, now);
+  if (!start) return;
+  out.starts = *start;
+  if (out.ask.window && !out.starts && !engine::is_open(*out.ask.window, now))
+    out.starts = engine::open_span(*out.ask.window, now).from;
+}
+
+// Whether it would be let in is decided on the very command: whatever is refused when it is meant is refused
+// here.
+wire::JobPlan planned(const State& state, const Envelope& envelope, const engine::SubmitJob& command) {
+  wire::JobPlan out{.ask = engine::with_whole_nodes(state, command.ask)};
+  const auto decision = engine::decide(state, envelope, command);
+  out.admitted = decision.has_value();
+  if (!decision) out.refusal = decision.error();
+  add_units(state, command.owner, command, envelope.at, out);
+  if (const auto admitted = engine::admit(state, command.owner, out.ask, envelope.at)) {
+    out.admission = admitted->admission;
+    out.hold = admitted->hold;
+    out.ask.time = admitted->time;
+  }
+  add_start(state, command.owner, envelope.at, out);
+  const Instant starts = out.starts.value_or(envelope.at);
+  out.price =
+      engine::job_price(state, command.owner, out.ask, out.admission, starts, engine::work_ahead(command));
+  return out;
 }
 
 void plan(Api& api, Call call, Submission submission, const std::string& owner_name) {
+  const Envelope envelope = call.envelope;
   api.view(std::move(call),
-           [submission = std::move(submission), owner_name](
+           [submission = std::move(submission), owner_name, envelope](
                const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
-             const PartyId owner = owner_name.empty() ? actor.party : engine::find_path(state, owner_name);
-             if (auto refusal = engine::check_access(state, actor, engine::Action::kSubmitJob, owner))
+             engine::SubmitJob command = submission.command;
+             command.owner = owner_name.empty() ? actor.party : engine::find_path(state, owner_name);
+             if (auto refusal = engine::check_access(state, actor, engine::Action::kSubmitJob, command.owner))
                return refuse(*refusal);
-             const engine::SubmitJob& command = submission.command;
-             wire::JobPlan out{.ask = engine::with_whole_nodes(state, command.ask)};
+             Envelope now = envelope;
+             now.at = clock_at_least(state.now);
+             wire::JobPlan out = planned(state, now, command);
              out.sizing = submission.sizing;
-             auto impossible = engine::impossibility(state, owner, command.ask);
-             const auto admitted = engine::admit(state, owner, out.ask, state.now);
-             out.admitted = admitted.has_value() && !impossible;
-             add_units(state, owner, command, out);
-             if (admitted) {
-               out.admission = admitted->admission;
-               out.hold = admitted->hold;
-               out.ask.time = admitted->time;
-               out.refusal = std::move(impossible);
-             } else {
-               out.refusal = admitted.error();
-             }
-             if (auto refusal = engine::unit_quota_problem(state, owner, command, state.now);
-                 refusal && admitted) {
-               out.admitted = false;
-               out.refusal = std::move(refusal);
-             }
-             const auto start = engine::planned_start(state, owner, out.ask, out.admission, state.now);
-             if (start) {
-               out.starts = *start;
-               if (out.ask.window && !out.starts && !engine::is_open(*out.ask.window, state.now))
-                 out.starts = engine::open_span(*out.ask.window, state.now).from;
-             } else if (out.admitted) {
-               out.admitted = false;
-               out.refusal = start.error();
-             }
-             out.price = engine::job_price(state,
-                                           owner,
-                                           out.ask,
-                                           out.admission,
-                                           out.starts.value_or(state.now),
-                                           engine::work_ahead(command));
              return json(out);
            });
 }

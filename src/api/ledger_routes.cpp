@@ -3,6 +3,7 @@
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "base/text.hpp"
+#include "base/wall_clock.hpp"
 #include "engine/spend.hpp"
 #include "wire/api_ledger.hpp"
 
@@ -148,7 +149,8 @@ void place_hold(Api& api, Call call) {
   const auto body = parse<wire::HoldBody>(call);
   if (!body) return call.reply.send(problem(body.error(), call.envelope.request_id));
   api.loop().read([&api, call = std::move(call), body = *body](const State& state) mutable {
-    const Instant expires = body.expires_in > Duration{} ? state.now + body.expires_in : Instant{};
+    const Instant expires =
+        body.expires_in > Duration{} ? clock_at_least(state.now) + body.expires_in : Instant{};
     api.run(std::move(call),
             engine::PlaceHold{engine::find_path(state, body.party), body.amount, expires, body.purpose},
             [](const server::Outcome& outcome) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 
+#include "base/wall_clock.hpp"
 #include "wire/fields.hpp"
 
 namespace tranche::api {
@@ -273,6 +274,7 @@ void append_tenant_metrics(std::string& out, const State& state) {
     std::int64_t pending = 0, running = 0, milli = 0;
     Duration longest{};
   };
+  const Instant now = clock_at_least(state.now);
   std::map<std::pair<PartyId, bool>, Queue> queues;  // What is simulated is never summed with the rest.
   for (const auto& [id, party] : state.parties)
     if (id.kind() == PartyKind::kTenant) queues[{id, false}];
@@ -281,7 +283,7 @@ void append_tenant_metrics(std::string& out, const State& state) {
     Queue& queue = queues[{engine::tenant_of(state, job.owner), job.ask.simulated}];
     if (job.state == wire::JobState::kPending) {
       ++queue.pending;
-      queue.longest = std::max(queue.longest, state.now - job.submitted);
+      queue.longest = std::max(queue.longest, now - job.submitted);
     } else {
       ++queue.running;
       queue.milli += job.ask.gpu_milli();

@@ -5,6 +5,7 @@
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "base/text.hpp"
+#include "base/wall_clock.hpp"
 #include "engine/billing.hpp"
 #include "engine/cost.hpp"
 #include "engine/focus.hpp"
@@ -39,7 +40,7 @@ wire::AccountView account_view(const State& state, PartyId party) {
           .overdraft = account == nullptr ? Money{} : account->overdraft,
           .payable = engine::balance(
               state.ledger, engine::AccountId::make(party, AccountKind::kPayable, credit.currency())),
-          .spent_this_month = engine::spent(state, party, state.now),
+          .spent_this_month = engine::spent(state, party, clock_at_least(state.now)),
           .owed = {-engine::balance(state.ledger, owing).micros},
           .by_invoice = account == nullptr,
           .owe_limit = limited ? std::optional(debt->overdraft) : std::nullopt};

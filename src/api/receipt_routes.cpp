@@ -6,6 +6,7 @@
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "base/text.hpp"
+#include "base/wall_clock.hpp"
 #include "engine/handover.hpp"
 #include "engine/reconcile.hpp"
 #include "engine/record.hpp"
@@ -133,8 +134,9 @@ void reconcile(Api& api, Call call) {
   }
   const DeviceId only{parse_id("gpu_", call.query_value("device")).value_or(0)};
   api.view(std::move(call), [span, only](const State& state, const Actor& actor) -> Shown {
-    const Instant from =
-        span[0] == Instant{} ? Instant(std::chrono::floor<std::chrono::days>(state.now)) : span[0];
+    const Instant from = span[0] == Instant{}
+                             ? Instant(std::chrono::floor<std::chrono::days>(clock_at_least(state.now)))
+                             : span[0];
     const Instant to = span[1] == Instant{} ? from + std::chrono::days(1) : span[1];
     wire::Reconciliation out;
     for (const auto& [id, device] : state.devices) {

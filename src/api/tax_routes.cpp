@@ -3,6 +3,7 @@
 #include "api/api.hpp"
 #include "api/problem.hpp"
 #include "base/text.hpp"
+#include "base/wall_clock.hpp"
 #include "engine/billing.hpp"
 #include "wire/tax.hpp"
 
@@ -29,7 +30,7 @@ void set_rate(Api& api, Call call) {
 }
 
 wire::TaxTermsView terms_view(const State& state, PartyId party) {
-  const engine::TaxTerms terms = engine::tax_terms(state, party, state.now);
+  const engine::TaxTerms terms = engine::tax_terms(state, party, clock_at_least(state.now));
   wire::TaxTermsView view{.party = engine::path_of(state, party),
                           .from = terms.from == PartyId{} ? "" : engine::path_of(state, terms.from),
                           .name = terms.name,
@@ -77,7 +78,7 @@ void show_report(Api& api, Call call) {
     if (!engine::may(state, actor, Action::kCorrectInvoices, kPlatform))
       if (auto refusal = engine::check_access(state, actor, Action::kManagePlatform, kPlatform))
         return refuse(*refusal);
-    return json(engine::tax_report(state, from, std::min(to, state.now + Duration(1))));
+    return json(engine::tax_report(state, from, std::min(to, clock_at_least(state.now) + Duration(1))));
   });
 }
 

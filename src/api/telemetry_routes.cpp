@@ -69,6 +69,7 @@ wire::TopDevice device_view(const State& state,
 }
 
 std::vector<wire::TopQueue> queues(const State& state, const Actor& actor) {
+  const Instant now = clock_at_least(state.now);
   std::map<std::pair<PartyId, bool>, wire::TopQueue> by_tenant;
   for (const auto& [owner, jobs] : state.index.jobs_by_owner) {
     if (!engine::may(state, actor, engine::Action::kViewJob, owner)) continue;
@@ -79,7 +80,7 @@ std::vector<wire::TopQueue> queues(const State& state, const Actor& actor) {
       wire::TopQueue& queue = by_tenant[{tenant, job.ask.simulated}];
       if (job.state == wire::JobState::kPending) {
         ++queue.pending;
-        queue.longest_wait = std::max(queue.longest_wait, state.now - job.submitted);
+        queue.longest_wait = std::max(queue.longest_wait, now - job.submitted);
       } else {
         ++queue.running;
         queue.gpu_milli += job.ask.gpu_milli();
@@ -100,7 +101,7 @@ void top(Api& api, Call call) {
   api.view(std::move(call),
            [hub](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
              const Slices now = hub->telemetry().slices();
-             wire::TopView out{.at = state.now, .queues = queues(state, actor)};
+             wire::TopView out{.at = clock_at_least(state.now), .queues = queues(state, actor)};
              for (const auto& [id, device] : state.devices) {
                const engine::Node& node = state.nodes.at(device.node);
                if (node.state == wire::NodeState::kRetired || !engine::can_see(state, actor, node.owner))

@@ -3,6 +3,7 @@
 
 #include "api/interruptions.hpp"
 #include "api/progress_view.hpp"
+#include "base/wall_clock.hpp"
 #include "engine/device_life.hpp"
 #include "engine/spend.hpp"
 #include "engine/unit_quota.hpp"
@@ -162,15 +163,16 @@ wire::QuotaView quota_view(const engine::State& state, const engine::Party& part
                        .quota = party.quota,
                        .usage = party.usage,
                        .version = party.version};
-  view.usage.gpu_seconds_used = engine::gpu_seconds_used(state, party.id, state.now);
-  view.usage.spent = engine::spent(state, party.id, state.now);
-  const Instant until = engine::period_end(party.quota.period, state.now);
-  for (const auto& [unit, done] : engine::units_done(state, party, state.now))
+  const Instant now = clock_at_least(state.now);
+  view.usage.gpu_seconds_used = engine::gpu_seconds_used(state, party.id, now);
+  view.usage.spent = engine::spent(state, party.id, now);
+  const Instant until = engine::period_end(party.quota.period, now);
+  for (const auto& [unit, done] : engine::units_done(state, party, now))
     view.units[unit] = {.limit = std::nullopt,
                         .done = done,
                         .promised = engine::promised_units(state, party.id, unit),
                         .until = until};
-  for (const engine::UnitLimit& limit : engine::unit_limits_of(state, party, state.now))
+  for (const engine::UnitLimit& limit : engine::unit_limits_of(state, party, now))
     view.units[limit.unit] = {
         .limit = limit.limit, .done = limit.done, .promised = limit.promised, .until = until};
   return view;

@@ -43,7 +43,7 @@ wire::VolumeView view_of(const State& state, const Volume& volume, const Users& 
       .created = volume.created,
       .backend = volume.shared() ? wire::VolumeBackend::kShared : wire::VolumeBackend::kNode,
       .pool = volume.pool,
-      .hourly = engine::storage_hourly(state, volume, state.now),
+      .hourly = engine::storage_hourly(state, volume, clock_at_least(state.now)),
       .charged = volume.charged,
       .currency = state.settings.currency};
   if (const engine::Node* node = state.node(volume.node)) view.node = node->name;

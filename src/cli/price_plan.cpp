@@ -2,7 +2,6 @@
 #include "cli/price_plan.hpp"
 
 #include "base/text.hpp"
-#include "cli/failure.hpp"
 #include "cli/human.hpp"
 
 namespace tranche::cli {
@@ -46,6 +45,27 @@ std::string unit_price_text(const wire::JobPrice& price, const wire::UnitPrice& 
          one.unit + ", " + each + "\n";
 }
 
+// What the server answers to the same refusal when it is no rehearsal.
+int status_of(wire::Reason reason) {
+  switch (reason) {
+    case wire::Reason::kNotFound:
+      return 404;
+    case wire::Reason::kInvalid:
+    case wire::Reason::kReused:
+      return 422;
+    case wire::Reason::kConflict:
+      return 409;
+    case wire::Reason::kStale:
+      return 412;
+    case wire::Reason::kForbidden:
+    case wire::Reason::kQuota:
+    case wire::Reason::kPolicy:
+    case wire::Reason::kBudget:
+      return 403;
+  }
+  return 403;
+}
+
 }  // namespace
 
 std::string price_text(const wire::JobPrice& price) {
@@ -69,6 +89,13 @@ std::string price_text(const wire::JobPrice& price) {
     out += "\n";
   }
   return out;
+}
+
+Failure refused_plan(const wire::Refusal& refusal) {
+  return failure_of(
+      wire::ProblemDetails{.type = "urn:tranche:problem:" + std::string(wire::name_of(refusal.reason)),
+                           .status = status_of(refusal.reason),
+                           .reasons = {refusal}});
 }
 
 void show_price_plan(Session& session, const Answer<wire::PricePlan>& answer) {
@@ -96,11 +123,7 @@ void show_price_plan(Session& session, const Answer<wire::PricePlan>& answer) {
   session.print(answer.body, {.table = table, .text = lines, .names = [&] {
                                 return std::string(plan.admitted ? "admitted\n" : "refused\n");
                               }});
-  if (plan.refusal)
-    throw failure_of(wire::ProblemDetails{
-        .type = "urn:tranche:problem:" + std::string(wire::name_of(plan.refusal->reason)),
-        .status = 403,
-        .reasons = {*plan.refusal}});
+  if (plan.refusal) throw refused_plan(*plan.refusal);
 }
 
 }  // namespace tranche::cli

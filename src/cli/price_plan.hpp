@@ -6,12 +6,15 @@
 #include <string>
 #include <string_view>
 
+#include "cli/failure.hpp"
 #include "cli/session.hpp"
 #include "wire/api_plan.hpp"
 
 namespace tranche::cli {
 
 std::string price_text(const wire::JobPrice& price);  // Lines: by the hour, set aside, at most, tax.
+// How a command ends whose rehearsal was refused: as the real thing would.
+Failure refused_plan(const wire::Refusal& refusal);
 // Prints it; a refusal ends the command as the real thing would.
 void show_price_plan(Session& session, const Answer<wire::PricePlan>& answer);
 

@@ -91,12 +91,7 @@ void show_plan(Session& session, const Answer<JobPlan>& answer) {
                 {.table = table,
                  .text = [&] { return plan_text(plan); },
                  .names = [&] { return std::string(plan.admitted ? "admitted\n" : "refused\n"); }});
-  if (plan.refusal) {
-    throw failure_of(wire::ProblemDetails{
-        .type = "urn:tranche:problem:" + std::string(wire::name_of(plan.refusal->reason)),
-        .status = 403,
-        .reasons = {*plan.refusal}});
-  }
+  if (plan.refusal) throw refused_plan(*plan.refusal);
 }
 
 Exit end_code(const JobView& job) {
@@ -184,6 +179,8 @@ void run(Session& session, Options options) {
     throw usage_failure("--tz is the zone of --every, --window or --deadline 08:00: give one of them");
   if (is_local && !options.every.empty())
     throw usage_failure("a job that runs again and again has no deadline");
+  if (options.dry_run && !options.every.empty())
+    throw usage_failure("--dry-run says what would become of one run", "leave --every out");
   const std::string patience = options.wait.empty() ? "" : options.wait.front();
   if (!patience.empty() && !parse_duration(patience)) {
     throw usage_failure("--wait takes a duration such as 10m, not '" + patience + "'");
