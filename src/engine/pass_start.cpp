@@ -18,6 +18,17 @@ constexpr int kUnfundedMax = 16;     // Jobs of a kind that a pass looks at in v
 constexpr int kKeptWaitingMax = 16;  // Likewise, for the sake of demand to come.
 constexpr std::size_t kPlacesTried = 4;
 
+// Beside what runs on the device, and beside what this pass has put there already.
+bool meets_other(const State& state, Tempo tempo, DeviceId device, const Events& events) {
+  if (clashes(state, tempo, device)) return true;
+  return std::any_of(events.begin(), events.end(), [&](const Event& event) {
+    const auto* granted = std::get_if<LeaseGranted>(&event);
+    if (granted == nullptr || granted->slices.empty() || granted->slices.front().device != device) return false;
+    const Tempo other = tempo_of(state, state.jobs.at(granted->job));
+    return other != Tempo::kEither && other != tempo;
+  });
+}
+
 }  // namespace
 
 void Pass::bar_for(const Job& job, const policy::Shape& shape) {
@@ -196,7 +207,8 @@ std::optional<Place> Pass::choose_beside_its_like(const Job& job, const policy::
   if (tempo == Tempo::kEither) return first;
   std::vector<DeviceId> passed_over;
   std::optional<Place> place = first;
-  while (place && clashes(state_, tempo, place->slices.front().device) && passed_over.size() < kPlacesTried) {
+  while (place && meets_other(state_, tempo, place->slices.front().device, events_) &&
+         passed_over.size() < kPlacesTried) {
     passed_over.push_back(place->slices.front().device);
     capacity_.bar(state_, passed_over.back(), true);
     place = capacity_.choose(shape, job.ask);
@@ -204,7 +216,7 @@ std::optional<Place> Pass::choose_beside_its_like(const Job& job, const policy::
   for (const DeviceId device : passed_over) capacity_.bar(state_, device, false);
   for (const Barred& one : barred_)  // What is booked stays closed.
     if (one.slots == kAllSlots) capacity_.bar(state_, one.device, true);
-  const bool better = place && !clashes(state_, tempo, place->slices.front().device);
+  const bool better = place && !meets_other(state_, tempo, place->slices.front().device, events_);
   return better ? place : first;
 }
 

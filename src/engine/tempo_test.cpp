@@ -89,5 +89,19 @@ TEST_CASE("tempo: a share goes beside its like, and beside the other where there
   CHECK(alone.device_of(alone.begin(share(8h))) == alone.device_of(alone.begin(share(10min))));
 }
 
+TEST_CASE("tempo: what starts in one pass is kept apart as well") {
+  Floor floor;
+  std::vector<JobId> passing, staying;
+  for (int i = 0; i < 4; ++i) {
+    staying.push_back(floor.submit(floor.ana, share(8h)));
+    passing.push_back(floor.submit(floor.ana, share(10min)));
+  }
+  floor.node("a", 2);
+  REQUIRE(floor.schedule() == 8);
+  for (const JobId id : staying) CHECK(floor.device_of(id) == floor.device_of(staying.front()));
+  for (const JobId id : passing) CHECK(floor.device_of(id) == floor.device_of(passing.front()));
+  CHECK(floor.device_of(passing.front()) != floor.device_of(staying.front()));
+}
+
 }  // namespace
 }  // namespace tranche::engine
