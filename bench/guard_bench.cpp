@@ -194,6 +194,19 @@ void pairs(Rows& out) {
   pair_row(out, "per-thread stream twins", "2ms", "2ms", "20us", {"--path", "ptsz", "--stream", "null"});
 }
 
+// A device that copies slowly, so that the host has little to move: 1,100,000 bytes take 2 ms.
+void copies(Rows& out) {
+  const double seconds = 5;
+  GuardLab lab("event_lag=20us,host_copy_bytes_per_us=550", Scheduling::kRealTime);
+  const std::vector<std::string> way = {"--path", "copy", "--copy-bytes", "1100000"};
+  const Shares shares = shares_of(
+      lab.run({tenant("2ms", 30, seconds, "20us", way), tenant("2ms", 70, seconds, "20us", way)}),
+      {"2ms", "2ms"},
+      seconds);
+  out.add("30/70, copies to the device: points off", std::abs(shares.first - 30), "points", 1, Better::kLower);
+  out.add("30/70, copies to the device: copy engine busy", shares.busy, "%", 98, Better::kHigher);
+}
+
 void many(Rows& out) {
   const std::vector<double> entitled = {40, 30, 15, 10, 5};
   GuardLab lab("event_lag=20us", Scheduling::kRealTime);
@@ -294,6 +307,7 @@ std::vector<GuardPart> parts() {
   std::vector<GuardPart> all = {{"costs", 15, costs},
                                 {"caps", 62, caps},
                                 {"pairs", 138, pairs},
+                                {"copies", 7, copies},
                                 {"many", 22, many},
                                 {"latencies entitled", 23, entitled_latency},
                                 {"latencies priority", 12, priority_latency},

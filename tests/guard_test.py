@@ -23,6 +23,60 @@ check("vram: all that is free can be had, and not one byte more", exact == 0 and
 check("vram: the refusal names limit, use and request",
       "limit 1073741824 bytes, in use 1073741824, asked for 1" in seen.stderr, seen.stderr)
 
+nvml = probe(r"""
+typedef struct { unsigned pid; unsigned long long used; unsigned gi, ci; } Info;
+typedef struct { unsigned pid; unsigned long long used; unsigned gi, ci; unsigned long long hidden; } Detail;
+typedef struct { unsigned pid; unsigned long long at; unsigned busy[4]; } Sample;
+typedef struct { unsigned long long at; unsigned pid, busy[6]; } Sample2;
+typedef struct { unsigned version, mode, count; Detail* entries; } DetailList;
+typedef struct { unsigned version, count; unsigned long long since; Sample2* entries; } SampleList;
+static void* nvml; static void* gpu;
+#define ASK(name) ((int (*)())dlsym(nvml, "nvmlDeviceGet" name))
+#define EACH(what, n, value) printf("%s", what); for (unsigned i = 0; i < (n); ++i) printf(" %llu", (unsigned long long)(value)); puts("");
+int main(int words, char** word) { unsigned long long memory[3], memory2[5] = {0x2000028}; Info list[64]; Sample samples[64];
+  Detail details[64]; Sample2 newer[64]; unsigned pids[64], n;
+  nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW); if (((int (*)())dlsym(nvml, "nvmlInit_v2"))()) return 1;
+  if (((int (*)(unsigned, void**))dlsym(nvml, "nvmlDeviceGetHandleByIndex_v2"))(0, &gpu)) return 2;
+  if (words > 1) { DEVICE CUdeviceptr p; if (cuMemAlloc_v2(&p, 100 << 20)) return 3; }
+  printf("me %d\n", getpid()); if (ASK("MemoryInfo")(gpu, memory) || ASK("MemoryInfo_v2")(gpu, memory2)) return 4;
+  EACH("memory", 3, memory[i]) printf("memory2 %llu %llu %llu\n", memory2[1], memory2[3], memory2[4]);
+  n = 64; if (ASK("ComputeRunningProcesses_v3")(gpu, &n, list)) return 5; EACH("compute", n, list[i].pid)
+  n = 64; if (ASK("AccountingPids")(gpu, &n, pids)) return 6; EACH("accounting", n, pids[i])
+  DetailList d = {sizeof d | 1 << 24, 0, 64, details}; if (ASK("RunningProcessDetailList")(gpu, &d)) return 7;
+  EACH("details", d.count, details[i].pid)
+  n = 64; int told = ((int (*)(void*, void*, unsigned*, unsigned long long))ASK("ProcessUtilization"))(gpu, samples, &n, 0);
+  EACH("samples", told ? 0 : n, samples[i].pid)
+  SampleList u = {sizeof u | 1 << 24, 64, 0, newer}; told = ASK("ProcessesUtilizationInfo")(gpu, &u);
+  EACH("newer", told ? 0 : u.count, newer[i].pid)
+  d.version = 7; u.version = 7; n = 0; printf("bad %d %d %d\n", ASK("RunningProcessDetailList")(gpu, &d),
+    ASK("ProcessesUtilizationInfo")(gpu, &u), ASK("ComputeRunningProcesses_v3")(gpu, &n, NULL)); return 0; }""")
+holder = probe(r"""
+int main() { DEVICE CUdeviceptr p; if (cuMemAlloc_v2(&p, 300 << 20)) return 1;
+  printf("%d\n", getpid()); fflush(stdout); getchar(); return 0; }""")
+LISTS = ["compute", "accounting", "details", "samples", "newer"]
+neighbour = start("nvml", ["--vram", "1GiB", "--name", "holder"], [holder])
+pid = neighbour.stdout.readline().strip()
+
+
+def nvml_told(result):
+    return {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()}
+
+
+bare = nvml_told(subprocess.run([nvml], env=environment("nvml"), text=True, stdout=subprocess.PIPE))
+check("nvml: the neighbour is on the device, for whoever is not guarded", all(pid in bare.get(what, []) for what in LISTS), bare)
+told = run("nvml", ["--vram", "1GiB", "--name", "looker"], [nvml, "on-the-device"])
+seen = nvml_told(told)
+slice_of = [str(1 << 30), str((1 << 30) - 164 * MIB), str(164 * MIB)]
+check("nvml: memory is the slice's, and use the tenant's own", seen.get("memory") == seen.get("memory2") == slice_of, told)
+check("nvml: every list of processes has the tenant's own, and nobody else",
+      "me" in seen and all(seen.get(what) == seen["me"] for what in LISTS), seen)
+check("nvml: lists of unknown versions are refused, and who gives no room is told", seen.get("bad") == ["25", "25", "7"], seen)
+told = run("nvml", ["--vram", "1GiB", "--name", "idle-looker"], [nvml])
+seen = nvml_told(told)
+check("nvml: one that only looks sees an empty slice",
+      seen.get("memory") == [str(1 << 30), str(1 << 30), "0"] and not any(seen.get(what, [1]) for what in LISTS), told)
+neighbour.communicate("\n", timeout=60)
+
 # --- every allocation path, many processes --------------------------------------------------------------------
 limit = 2 << 30
 jobs = " & ".join(f"{standin}/churn --seconds 2 --seed {i} --max-mib 24 --live 6" for i in range(1, 9))

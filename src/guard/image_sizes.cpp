@@ -119,7 +119,10 @@ std::uint64_t declared_bytes(Words& words) {
 std::uint64_t elf_length(const void* code) {
   const auto header = read_as<Elf64_Ehdr>(code);
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize < sizeof(Elf64_Shdr)) return 0;
-  return header.e_shoff + std::uint64_t{header.e_shnum} * header.e_shentsize;
+  std::uint64_t end = 0;
+  const bool absurd =
+      __builtin_add_overflow(header.e_shoff, std::uint64_t{header.e_shnum} * header.e_shentsize, &end);
+  return absurd ? 0 : end;
 }
 
 StatedSize size_in_elf(const void* code, std::uint64_t length) {
@@ -130,7 +133,8 @@ StatedSize size_in_elf(const void* code, std::uint64_t length) {
     const auto section =
         read_as<Elf64_Shdr>(at(code, header.e_shoff + std::uint64_t{i} * header.e_shentsize));
     if ((section.sh_flags & SHF_ALLOC) == 0) continue;
-    if (__builtin_add_overflow(bytes, section.sh_size + section.sh_addralign, &bytes))
+    if (__builtin_add_overflow(bytes, section.sh_size, &bytes) ||
+        __builtin_add_overflow(bytes, section.sh_addralign, &bytes))
       return {UINT64_MAX / 2, true};
   }
   return {rounded(bytes), true};
@@ -151,7 +155,8 @@ StatedSize size_in_entry(std::uint16_t kind, const unsigned char* payload, std::
 
 // What unpacks within `left` bytes tells everything. Of the rest only the unpacked length is known.
 StatedSize size_in_packed(const FatEntry& entry, const unsigned char* payload, std::uint64_t& left) {
-  StatedSize size{rounded(entry.unpacked_bytes * (entry.kind == kText ? kCodePerText : 1)), false};
+  StatedSize size{rounded(std::min(entry.unpacked_bytes, UINT64_MAX / 4) * (entry.kind == kText ? kCodePerText : 1)),
+                  false};
   const std::uint64_t packed = std::min<std::uint64_t>(entry.packed_bytes, entry.payload_bytes);
   const std::uint64_t way = entry.flags & kCompressed;
   if ((way != kLz4 && way != kZstd) || entry.unpacked_bytes == 0 || entry.unpacked_bytes > left) return size;

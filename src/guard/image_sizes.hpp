@@ -14,7 +14,7 @@ struct StatedSize {
 // memory, variables without contents included.
 StatedSize size_in_elf(const void* code, std::uint64_t length);
 // Of its entries, the largest: the driver takes one of them. Compressed ones are unpacked where that is LZ4
-// and not too long; of others only the unpacked length is known.
+// or Zstandard and not too long; of others only the unpacked length is known.
 StatedSize size_in_fat_binary(const void* code, std::uint64_t length);
 // PTX: variables as they are declared, and room for the code that is made of it. Other text says nothing.
 StatedSize size_in_text(const char* text, std::uint64_t length);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guard/image_sizes.hpp"
 
+#include <cstddef>
 #include <cstring>
 #include <doctest/doctest.h>
 #include <elf.h>
@@ -70,6 +71,16 @@ TEST_CASE("image sizes: ELF says what will be in memory, variables without conte
   CHECK(size.whole);
   CHECK(size.bytes == 6 * kMiB);
   CHECK(size_in_elf(image.data(), image.size() - 1).bytes == 0);
+}
+
+TEST_CASE("image sizes: ELF that lies about where its sections are, or how large, is not believed") {
+  std::string image = elf_with(5 * kMiB);
+  put(image, offsetof(Elf64_Ehdr, e_shoff), UINT64_MAX - 2 * sizeof(Elf64_Shdr) + 65);  // Ends at 64.
+  CHECK(elf_length(image.data()) == 0);
+  CHECK(size_in_elf(image.data(), image.size()).bytes == 0);
+  std::string endless = elf_with(UINT64_MAX - 7);
+  put(endless, sizeof(Elf64_Ehdr) + sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_addralign), std::uint64_t{16});
+  CHECK(size_in_elf(endless.data(), endless.size()).bytes > (1ULL << 60));
 }
 
 TEST_CASE(

@@ -23,7 +23,8 @@ const std::map<std::string, Target>& targets() {
                                                    {"gpu_string", fuzz_gpu_string},
                                                    {"record", fuzz_record},
                                                    {"journal_record", fuzz_journal_record},
-                                                   {"http", fuzz_http}};
+                                                   {"http", fuzz_http},
+                                                   {"image", fuzz_image}};
   return known;
 }
 

@@ -16,6 +16,7 @@ void fuzz_gpu_string(std::string_view input);
 void fuzz_record(std::string_view input);
 void fuzz_journal_record(std::string_view input);
 void fuzz_http(std::string_view input);
+void fuzz_image(std::string_view input);
 
 }  // namespace tranche::fuzz
 

@@ -58,10 +58,29 @@ struct ProcessV2 {
   unsigned long long used;
   unsigned gpu_instance, compute_instance;
 };
+struct ProcessDetail {
+  unsigned pid;
+  unsigned long long used;
+  unsigned gpu_instance, compute_instance;
+  unsigned long long used_protected;
+};
+struct DetailList {
+  unsigned version, mode, count;
+  ProcessDetail* entries;
+};
 struct ProcessSample {
   unsigned pid;
   unsigned long long time_us;
   unsigned sm, memory, encoder, decoder;
+};
+struct ProcessSampleV2 {
+  unsigned long long time_us;
+  unsigned pid, sm, memory, encoder, decoder, jpeg, ofa;
+};
+struct SampleList {
+  unsigned version, count;
+  unsigned long long since_us;
+  ProcessSampleV2* entries;
 };
 struct Utilization {
   unsigned gpu, memory;
@@ -105,7 +124,7 @@ int list_processes(void* device, unsigned* count, Entry* out) {
     std::memset(static_cast<void*>(&out[i]), 0, sizeof(Entry));
     out[i].pid = found[i].pid;
     out[i].used = found[i].used;
-    if constexpr (sizeof(Entry) == sizeof(ProcessV2))
+    if constexpr (sizeof(Entry) >= sizeof(ProcessV2))
       out[i].gpu_instance = out[i].compute_instance = 0xffffffff;
   }
   return kSuccess;
@@ -116,6 +135,18 @@ unsigned busy_percent(unsigned device, std::uint32_t slot) {
   constexpr std::uint64_t window = 1'000'000'000;
   return static_cast<unsigned>(std::min<std::uint64_t>(
       100, (busy_between(*shared, device, slot, now - window, now) * 100 + window / 2) / window));
+}
+
+std::vector<ProcessSample> samples_of(const Handle& handle) {
+  std::vector<ProcessSample> samples;
+  for (std::uint32_t slot = 0; slot < kSlotsMax; ++slot) {
+    if (shared->slots[slot].used.load() == 0) continue;
+    const int pid = visible_pid(*shared, slot);
+    if (pid <= 0) continue;
+    samples.push_back(
+        {static_cast<unsigned>(pid), now_ns() / 1000, busy_percent(handle.device, slot), 0, 0, 0});
+  }
+  return samples;
 }
 
 int copy_text(char* out, unsigned length, const char* text) {
@@ -288,24 +319,45 @@ NVML_API nvmlDeviceGetGraphicsRunningProcesses_v3(void*, unsigned* count, Proces
   return kSuccess;
 }
 
+NVML_API nvmlDeviceGetRunningProcessDetailList(void* device, DetailList* list) {
+  if (list == nullptr || list->version != (sizeof *list | 1U << 24)) return kInvalidArgument;
+  return list->mode == 0 ? list_processes(device, &list->count, list->entries) : kNotSupported;
+}
+
+NVML_API nvmlDeviceGetAccountingPids(void* device, unsigned* count, unsigned* pids) {
+  const Handle handle = decode(device);
+  if (!handle.valid || count == nullptr) return kInvalidArgument;
+  const auto found = processes_of(handle);
+  const unsigned room = *count;
+  *count = static_cast<unsigned>(found.size());
+  if (found.size() > room || (pids == nullptr && !found.empty())) return kInsufficientSize;
+  for (std::size_t i = 0; i < found.size(); ++i) pids[i] = found[i].pid;
+  return kSuccess;
+}
+
 NVML_API nvmlDeviceGetProcessUtilization(void* device,
                                          ProcessSample* out,
                                          unsigned* count,
                                          unsigned long long) {
   const Handle handle = decode(device);
   if (!handle.valid || count == nullptr) return kInvalidArgument;
-  std::vector<ProcessSample> samples;
-  for (std::uint32_t slot = 0; slot < kSlotsMax; ++slot) {
-    if (shared->slots[slot].used.load() == 0) continue;
-    const int pid = visible_pid(*shared, slot);
-    if (pid <= 0) continue;
-    samples.push_back(
-        {static_cast<unsigned>(pid), now_ns() / 1000, busy_percent(handle.device, slot), 0, 0, 0});
-  }
+  const auto samples = samples_of(handle);
   const unsigned room = *count;
   *count = static_cast<unsigned>(samples.size());
   if (samples.size() > room || (out == nullptr && !samples.empty())) return kInsufficientSize;
   std::copy(samples.begin(), samples.end(), out);
+  return samples.empty() ? kNotFound : kSuccess;
+}
+
+NVML_API nvmlDeviceGetProcessesUtilizationInfo(void* device, SampleList* list) {
+  const Handle handle = decode(device);
+  if (!handle.valid || list == nullptr || list->version != (sizeof *list | 1U << 24)) return kInvalidArgument;
+  const auto samples = samples_of(handle);
+  const unsigned room = list->count;
+  list->count = static_cast<unsigned>(samples.size());
+  if (samples.size() > room || (list->entries == nullptr && !samples.empty())) return kInsufficientSize;
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    list->entries[i] = {samples[i].time_us, samples[i].pid, samples[i].sm, 0, 0, 0, 0, 0};
   return samples.empty() ? kNotFound : kSuccess;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tenant that keeps the device full: --kernel 2ms --path plain|ex|cooperative|grid|graph|ptsz --stream
+// A tenant that keeps the device full: --kernel 2ms --path plain|ex|cooperative|grid|graph|ptsz|copy --stream
 // own|null|legacy|per-thread --lookup plt|dlsym|procaddress --in-flight 16 --seconds 10 --grid 1024 --nodes 1
-// --start-ns (CLOCK_MONOTONIC) --lead-seconds 0. Prints how many kernels ended inside the window, and in each
-// second of it, by its own events.
+// --copy-bytes 1000000 --start-ns (CLOCK_MONOTONIC) --lead-seconds 0. Prints how many kernels, or copies to the
+// device, ended inside the window, and in each second of it, by its own events.
 #include "client.h"
 
 typedef CUresult (*LaunchKernel)(CUfunction,
@@ -25,6 +25,9 @@ struct Tenant {
   LaunchKernel launch;
   unsigned grid_x, grid_y;
   uint64_t kernels_per_launch;
+  CUdeviceptr copy_to;
+  void* copy_from;
+  size_t copy_bytes;
 };
 
 static LaunchKernel find_launch(const char* lookup, const char* name) {
@@ -54,6 +57,8 @@ static void launch_once(struct Tenant* t) {
     CHECK(cuLaunchGridAsync(t->function, (int)t->grid_x, (int)t->grid_y, t->stream));
   } else if (strcmp(t->path, "graph") == 0) {
     CHECK(cuGraphLaunch(t->exec, t->stream));
+  } else if (strcmp(t->path, "copy") == 0) {
+    CHECK(cuMemcpyHtoDAsync_v2(t->copy_to, t->copy_from, t->copy_bytes, t->stream));
   } else {
     fprintf(stderr, "unknown path %s\n", t->path);
     exit(2);
@@ -97,6 +102,11 @@ int main(int argc, char** argv) {
                       : find_launch(lookup, twin ? "cuLaunchKernel_ptsz" : "cuLaunchKernel");
   if (strcmp(tenant.path, "graph") == 0) tenant.exec = make_graph(tenant.function, nodes);
   tenant.kernels_per_launch = strcmp(tenant.path, "graph") == 0 ? nodes : 1;
+  if (strcmp(tenant.path, "copy") == 0) {
+    tenant.copy_bytes = (size_t)number_argument(argc, argv, "copy-bytes", 1000000);
+    CHECK(cuMemAlloc_v2(&tenant.copy_to, tenant.copy_bytes));
+    CHECK(cuMemHostAlloc(&tenant.copy_from, tenant.copy_bytes, 0));
+  }
   // The events go to the stream the work went to.
   CUstream event_stream = tenant.stream;
   if (twin && tenant.stream == NULL) event_stream = CU_STREAM_PER_THREAD;
