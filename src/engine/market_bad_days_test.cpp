@@ -28,6 +28,18 @@ void check_sum(const State& state) {
   CHECK(static_cast<std::int64_t>(sum) == 0);
 }
 
+// Before anybody offered anything there is no book to name.
+PlaceOrder first_bid(const MarketWorld& world,
+                     std::int64_t price,
+                     std::int64_t slot,
+                     std::uint32_t slots,
+                     std::uint32_t quantity) {
+  PlaceOrder bid = world.bid(1, price, slot, slots, quantity);
+  bid.book = 0;
+  bid.instrument = {.model = "H100-SXM5-80GB"};
+  return bid;
+}
+
 TEST_CASE("market: buyers race for a last slot in any order, as often as one likes: one wins each time") {
   const bool thorough = std::getenv("TRANCHE_LONG") != nullptr;
   constexpr std::size_t kBuyers = 64;
@@ -60,7 +72,7 @@ TEST_CASE("market: buyers race for a last slot in any order, as often as one lik
 TEST_CASE("market: an order cancelled while it fills keeps what it got, and gives back exactly the rest") {
   MarketWorld world;
   const std::int64_t slot = world.now_slot() + 4;
-  REQUIRE(world.run(world.bid(1, 600, slot, 4, 2000), world.traders[1]));  // Rests: two devices.
+  REQUIRE(world.run(first_bid(world, 600, slot, 4, 2000), world.traders[1]));  // Rests: two devices.
   const std::uint64_t bid = world.state.market.next_order - 1;
   REQUIRE(world.list(0, world.device(0), 500, slot, 4));  // One of them comes.
   const Contract* contract = world.state.market.contracts.find(1);
@@ -97,7 +109,7 @@ TEST_CASE("market: a buyer whose credit runs out gets what he bid for, and can b
   REQUIRE(world.run(SetPriceList{{.name = "list", .rules = {{.name = "all", .gpu_hour = units(8)}}}},
                     world.root));
   const std::int64_t slot = world.now_slot() + 8;
-  REQUIRE(world.run(world.bid(1, 1000, slot, 4, 1000), world.traders[1]));  // Four of the ten.
+  REQUIRE(world.run(first_bid(world, 1000, slot, 4, 1000), world.traders[1]));  // Four of the ten.
   // A job uses up all that the bid leaves.
   REQUIRE(world.run(OpenMeter{{.lease = {1},
                                .job = {1},
