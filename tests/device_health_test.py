@@ -1,20 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
 """Devices through their life, from outside: tested before use, taken out, mended, and every second accounted for."""
 import json
+import os
+import pathlib
+import signal
 import subprocess
 
 from node_test import Site
 from tranche_platform import TRANCHE, main
 
+LAYER = pathlib.Path(TRANCHE).parent / "opencl" / "libfaulty-opencl.so"  # Plants faults: tests/opencl/faulty_layer.c.
+
 FLEET = "devices:\n  - model: H100-SXM5-80GB\n    count: 2\nevents:\n  - {at: 1s, device: 0, source: xid, code: %d, text: planted}\n"
 
 
-def tranche(site, token, *words, status=0):
+def told(site, token, *words, status=0):
+    """What a command printed, and what it said beside that."""
     done = subprocess.run([TRANCHE, *words], text=True, capture_output=True, check=False,
                           env={"HOME": str(site.platform.folder), "PATH": "/usr/bin:/bin", "TRANCHE_TOKEN": token,
                                "TRANCHE_URL": f"http://127.0.0.1:{site.platform.port}"})
     assert done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
-    return done.stdout
+    return done.stdout, done.stderr
+
+
+def tranche(site, token, *words, status=0):
+    return told(site, token, *words, status=status)[0]
+
+
+def running_test(agent):
+    """The process that tests a device for this agent, and the file in which it says how far it is; None: there is none."""
+    for place in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (place / "cmdline").read_text().split("\0")
+            parent = int((place / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        except (OSError, ValueError, IndexError):
+            continue
+        if parent == agent.process.pid and words[1:3] == ["device", "test"]:
+            file = pathlib.Path(words[words.index("--progress") + 1])
+            return (int(place.name), file) if file.exists() else None
+    return None
+
+
+def progress_is_seen(site, agent):
+    """The test is held where it is, so that everybody must read the same as stands in its file."""
+    found = []
+    site.until(lambda: found.append(running_test(agent)) or found[-1], agent.log_text)
+    process, file = found[-1]
+    os.kill(process, signal.SIGSTOP)
+    try:
+        now = json.loads(file.read_text())
+        words = f"(full, {now['percent']} %: {now['part']}, since "
+        site.until(lambda: all(words in device["health"] for device in devices(site).values()),
+                   lambda: json.dumps(devices(site)) + words)
+        assert words in site.ana.get("/v1/devices").json["items"][0]["health"]
+        view = site.operator.get("/v1/nodes/here/test").json
+        assert view["connected"] and view["node"] == "here", view
+        one = view["items"][0]
+        assert one["testing"] and one["level"] == "full" and one["percent"] == now["percent"] and one["part"] == now["part"], one
+        assert site.ana.get("/v1/nodes/here/test").status == 404
+    finally:
+        os.kill(process, signal.SIGCONT)
 
 
 def devices(site):
@@ -38,6 +83,7 @@ def a_real_device_is_tested_before_its_first_job():
         if testing["state"] == "accepting":  # It takes seconds, and people see what they wait for.
             assert testing["health"].startswith("being tested before use (full, since "), testing
             assert site.node("here")["state"] == "testing", site.node("here")
+        progress_is_seen(site, agent)
         job = site.submit("true", resources={"gpus": "1GB"})  # Waits until the device is fit.
         site.until(lambda: all(device["state"] == "healthy" for device in devices(site).values()), agent.log_text)
         board = devices(site)
@@ -67,12 +113,43 @@ def a_real_device_is_tested_before_its_first_job():
         assert ordered["ordered"] == [device], ordered
         site.until(lambda: devices(site)[device]["state"] == "healthy" and
                    devices(site)[device]["last_test"]["at"] > test["at"], agent.log_text)
+        found, words = told(site, site.operator.token, "node", "test", "here", "--level", "quick", "--wait")
+        assert "memory.random" in found and "pass" in found and device in found, found
+        assert words, "nothing was said while it ran"
+        assert devices(site)[device]["state"] == "healthy", devices(site)
         days = site.operator.get("/v1/reconciliation").json
         assert days["items"] and days["inexact"] == 0, days
         for day in days["items"]:
             assert sum(one["compute_milli_microseconds"] for one in day["classes"]) == day["compute_milli_microseconds"]
             assert sum(int(one["vram_byte_microseconds"]) for one in day["classes"]) == int(day["vram_byte_microseconds"])
         assert "had (exact)" in tranche(site, site.operator.token, "cost", "reconcile")
+    return None
+
+
+def a_test_that_is_waited_for_ends_with_its_verdict():
+    """A device that computes wrongly is never given to anybody; a test that is waited for says so, and so does one in repair."""
+    with Site() as site:
+        site.agent_environment = {"OPENCL_LAYERS": str(LAYER), "TRANCHE_FAULT": "wrong"}
+        agent = site.agent()
+        if not devices(site):
+            return "[skipped] no device was found on this machine"
+        operator = site.operator.token
+        site.until(lambda: all(device["state"] == "in_repair" for device in devices(site).values()), agent.log_text)
+        case = site.operator.get("/v1/repairs").json["items"][0]
+        assert "compute.burn" in case["reason"], case
+        before = devices(site)[case["device"]]["last_test"]["at"]
+        found, _ = told(site, operator, "node", "test", "here", "--wait", status=1)
+        assert "compute.burn" in found and "critical" in found and "in_repair" in found, found
+        assert devices(site)[case["device"]]["last_test"]["at"] > before
+        view = json.loads(tranche(site, operator, "-o", "json", "node", "test", "here", "--wait", status=1))
+        assert view["items"][0]["last_test"]["verdict"] == "critical", view
+        tranche(site, operator, "node", "test", "nowhere", "--wait", status=3)
+        tranche(site, operator, "node", "test", "here", "--level", "thorough", "--wait", status=2)
+        tranche(site, site.token, "node", "test", "here", "--wait", status=3)
+        # Whoever says that nothing is wrong with it is told otherwise by the same test.
+        tranche(site, operator, "repair", "dismiss", case["id"])
+        site.until(lambda: [one for one in site.operator.get("/v1/repairs").json["items"] if one["id"] != case["id"]], agent.log_text)
+        assert devices(site)[case["device"]]["state"] == "in_repair", devices(site)
     return None
 
 
@@ -169,6 +246,10 @@ def a_window_takes_devices_out_and_back():
         site.until(lambda: site.node("sim-a")["state"] == "ready", lambda: json.dumps(site.node("sim-a")))
         made = json.loads(tranche(site, operator, "-o", "json", "maintenance", "plan", "--node", "sim-a", "--window", "now/1h",
                                   "--name", "new fans"))
+        # The test of its devices has a time of its own, behind the work and before whatever is booked next.
+        window = made["windows"][0]
+        assert window["from_local"] < window["tests_local"] < window["to_local"], window
+        assert "TESTS FROM" in tranche(site, operator, "book", "show", made["id"])
         site.until(lambda: site.node("sim-a")["state"] == "maintenance", lambda: json.dumps(devices(site)))
         assert {device["state"] for device in devices(site).values()} == {"maintenance"}, devices(site)
         shown = site.ana.get("/v1/devices").json["items"][0]["health"]
@@ -219,6 +300,6 @@ def a_device_is_taken_out_and_retired():
 
 
 if __name__ == "__main__":
-    main([a_real_device_is_tested_before_its_first_job, a_fault_is_seen_acted_on_and_told, a_repair_is_a_case_with_an_end,
+    main([a_real_device_is_tested_before_its_first_job, a_test_that_is_waited_for_ends_with_its_verdict, a_fault_is_seen_acted_on_and_told, a_repair_is_a_case_with_an_end,
           a_policy_of_ones_own_decides, a_quicker_acceptance_is_a_wish_that_shows, a_window_takes_devices_out_and_back,
           a_device_is_taken_out_and_retired])

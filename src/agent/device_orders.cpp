@@ -31,6 +31,8 @@ std::chrono::seconds limit_of(wire::TestLevel level) {
 
 // What the machine itself and its other jobs need stays theirs.
 constexpr std::string_view kOfACpu = "1GiB";
+// Orders for the devices of a node come one after the other: the first is to know of the others as well.
+constexpr auto kGather = std::chrono::milliseconds(250);
 
 struct Work {
   wire::DeviceOrder order{};
@@ -83,6 +85,7 @@ wire::Receipts carry_out(const Work& work, const DeviceOrdersOptions& options) {
   std::error_code ignored;
   std::filesystem::remove(file, ignored);
   std::filesystem::remove(progress, ignored);
+  std::filesystem::remove(progress.string() + ".new", ignored);  // Of a test that was ended as it wrote.
   const auto reports = wire::from_json<gpu::DeviceReports>(text);
   if (!reports || reports->items.empty()) {
     outcome.message = end.timed_out ? "the test did not end in time"
@@ -141,6 +144,7 @@ void DeviceOrders::begin(const wire::DeviceOrder& order, const wire::DeviceFacts
   if (std::exchange(shared_->running, true)) return;
   // One at a time: two tests would disturb each other's figures.
   std::thread([shared = shared_] {
+    std::this_thread::sleep_for(kGather);
     for (;;) {
       Work work;
       {

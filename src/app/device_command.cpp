@@ -192,9 +192,15 @@ void test(Session& session, const TestFlags& flags) {
     if (device.facts.vendor == wire::GpuVendor::kNvidia &&
         (is_wanted(device, flags.device) || is_one_of(device, flags.together)))
       options.together.push_back(device.facts.uuid);
+  for (const std::string& other : flags.together)
+    if (std::none_of(devices.begin(), devices.end(), [&](const gpu::OpenClDevice& device) {
+          return is_wanted(device, other);
+        }))
+      session.say("no device " + other + ": what is between it and others is not tested");
   options.told = listener_for(session, flags);
   for (const gpu::OpenClDevice& device : devices) {
     if (!is_wanted(device, flags.device)) continue;
+    if (flags.scrub && options.told) options.told(0, "wiping");
     const wire::ScrubReceipt scrub = flags.scrub ? wiped(device) : wire::ScrubReceipt{};
     reports.items.push_back(gpu::test_device(device, options));
     reports.items.back().scrub = scrub;
@@ -207,7 +213,9 @@ void test(Session& session, const TestFlags& flags) {
          "tranche device list shows what there is; testing needs the vendor's OpenCL driver"});
   }
   gpu::compare_with_peers(reports.items);
-  if (!flags.report.empty()) std::ofstream(flags.report, std::ios::binary) << wire::to_json(reports);
+  if (!flags.report.empty() &&
+      !(std::ofstream(flags.report, std::ios::binary) << wire::to_json(reports) << std::flush))
+    throw cli::Failure(cli::kOther, {"cannot write the report to " + flags.report});
   session.print(wire::to_json(reports),
                 {.table = [&] { return test_table(reports); },
                  .text = [&] { return test_text(reports); },

@@ -185,17 +185,22 @@ void add_test(const Command& group, Program& program) {
                                         "tranche node test gpu-01 --level full --wait"});
   command.add_option("node", options->node, "Name or id").required();
   command.add_option("--level", options->level, "quick (seconds), standard (all memory once) or full");
-  command.add_flag(
-      "--wait", options->wait, "Until it is done, saying how far it is; ends with 1 when one is not fit");
+  command.add_flag("--wait",
+                   options->wait,
+                   "Until it is done, saying how far it is; exits with 1 when a device is not fit");
   command.callback([options, &program] {
     Session& session = program.session();
     const wire::NodeTest wish{.level = enum_value<wire::TestLevel>("--level", options->level)};
     const std::string path = "/v1/nodes/" + path_segment(options->node) + "/test";
+    const auto before = options->wait ? session.get<wire::NodeTestView>(path, Explain::kPreparation).value
+                                      : wire::NodeTestView{};
     const auto answer =
         session.ask<wire::NodeTest>({.method = "POST", .path = path, .body = wire::to_json(wish)});
     if (options->wait) {
       for (const std::string& why : answer.value.skipped) session.say("skipped: " + why);
-      return wait_for_tests(session, path, answer.value.ordered);
+      if (answer.value.ordered.empty())
+        throw Failure(kConflict, {"nothing was tested", "tranche health board shows who is on its devices"});
+      return wait_for_tests(session, path, answer.value.ordered, before);
     }
     session.print(answer.body,
                   {.table =

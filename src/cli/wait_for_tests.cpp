@@ -7,7 +7,6 @@
 #include "base/text.hpp"
 #include "cli/terminal.hpp"
 #include "wire/fields.hpp"
-#include "wire/test_progress.hpp"
 
 namespace tranche::cli {
 namespace {
@@ -16,10 +15,23 @@ using wire::DeviceTestView;
 using wire::NodeTestView;
 using wire::Verdict;
 
-std::vector<DeviceTestView> those_of(const NodeTestView& view, const std::vector<DeviceId>& ordered) {
+bool is_in(const NodeTestView& view, const DeviceTestView& wanted) {
+  return std::any_of(view.items.begin(), view.items.end(), [&](const DeviceTestView& one) {
+    return one.device == wanted.device && one.last_test && wanted.last_test &&
+           one.last_test->at == wanted.last_test->at;
+  });
+}
+
+// Without reports of tests before this one.
+std::vector<DeviceTestView> those_of(const NodeTestView& view,
+                                     const std::vector<DeviceId>& ordered,
+                                     const NodeTestView& before) {
   std::vector<DeviceTestView> out;
-  for (const DeviceTestView& one : view.items)
-    if (std::find(ordered.begin(), ordered.end(), one.device) != ordered.end()) out.push_back(one);
+  for (const DeviceTestView& one : view.items) {
+    if (std::find(ordered.begin(), ordered.end(), one.device) == ordered.end()) continue;
+    out.push_back(one);
+    if (is_in(before, one)) out.back().last_test.reset();
+  }
   return out;
 }
 
@@ -98,7 +110,10 @@ bool is_fit(const DeviceTestView& one) {
 
 }  // namespace
 
-void wait_for_tests(Session& session, const std::string& path, const std::vector<DeviceId>& ordered) {
+void wait_for_tests(Session& session,
+                    const std::string& path,
+                    const std::vector<DeviceId>& ordered,
+                    const NodeTestView& before) {
   constexpr auto kPause = std::chrono::seconds(1);
   Answer<NodeTestView> answer;
   std::vector<DeviceTestView> tests;
@@ -106,7 +121,7 @@ void wait_for_tests(Session& session, const std::string& path, const std::vector
     ProgressLine line(session);
     for (;;) {
       answer = session.get<NodeTestView>(path);
-      tests = those_of(answer.value, ordered);
+      tests = those_of(answer.value, ordered, before);
       if (std::none_of(tests.begin(), tests.end(), [](const DeviceTestView& one) { return one.testing; }))
         break;
       line.show(words_of(answer.value, tests));

@@ -109,6 +109,11 @@ void suspect(DeviceSteps& steps, const Device& device, const Cause& cause, Event
     events.emplace_back(DeviceMarked{device.id, WhenIdle::kTest, device.record.dedicated_only, false});
 }
 
+// What is due already is not made less by what comes after it: a device on its way to repair goes there.
+WhenIdle at_least(const Device& device, WhenIdle next) {
+  return std::max(device.record.when_idle, next);
+}
+
 void interrupt(const State& state, const Lease& lease, const Withdrawal& why, Events& events) {
   // One that was asked to end for another reason, and is saving its work, is hit by a fault all the same.
   if (lease.revoked && (is_platform_fault(lease.revoke_reason) || !is_platform_fault(why.jobs))) return;
@@ -151,29 +156,30 @@ void append_drained(const State& state, const Device& device, Events& events) {
 
 bool withdraw(const State& state, const Device& device, const Withdrawal& why, Instant at, Events& events) {
   DeviceSteps steps(state, device);
+  const WhenIdle next = at_least(device, why.next);
   if (why.automatic && breaker_holds(state, device.node, at, events)) {
     Cause kept = why.cause;
     kept.reason += "; the breaker is open, so what runs may stay";
     suspect(steps, device, kept, events);
     // What it needs is not forgotten: it is done when the breaker is closed and nobody is on it.
     if (steps.state() == DeviceState::kSuspect)
-      events.emplace_back(DeviceMarked{device.id, why.next, device.record.dedicated_only, false});
+      events.emplace_back(DeviceMarked{device.id, next, device.record.dedicated_only, false});
     return false;
   }
   if (steps.state() == DeviceState::kScrubbing) {  // Between two tenants: nobody is on it.
     steps.advance(LifecycleEvent::kScrubFailed, why.cause, events);
     events.emplace_back(
         DeviceMarked{device.id, WhenIdle::kNothing, device.record.dedicated_only, why.automatic});
-    mend(steps, why.next, why.cause, events);
+    mend(steps, next, why.cause, events);
     return true;
   }
   const bool out_already = device.state == DeviceState::kDraining;
   if (!out_already && !steps.advance(LifecycleEvent::kDrainOrdered, why.cause, events)) return false;
-  events.emplace_back(DeviceMarked{device.id, why.next, device.record.dedicated_only, why.automatic});
+  events.emplace_back(DeviceMarked{device.id, next, device.record.dedicated_only, why.automatic});
   if (why.jobs != EndReason::kNone) interrupt_all(state, device, why, false, events);
   if (!leases_on(state, device).empty()) return true;
   steps.advance(LifecycleEvent::kDrained, why.cause, events);
-  mend(steps, why.next, why.cause, events);
+  mend(steps, next, why.cause, events);
   return true;
 }
 
@@ -255,7 +261,8 @@ void append_signal_steps(const State& state,
   const bool back = signal.source == "telemetry" && signal.code == wire::kDeviceBack;
   if (back && device.state == DeviceState::kLost)
     return find_again(state, device, state.health.policy.validation, cause, events);
-  const auto later = [&](WhenIdle next) {
+  const auto later = [&](WhenIdle wanted) {
+    const WhenIdle next = at_least(device, wanted);
     events.emplace_back(DeviceMarked{device.id, next, device.record.dedicated_only, false});
     // What its jobs lost is not theirs to pay, though the device goes on for others.
     if (decision.jobs == JobFate::kInterrupted) interrupt_all(state, device, out(next), false, events);

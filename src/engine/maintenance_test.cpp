@@ -125,8 +125,13 @@ TEST_CASE("maintenance: a node that is down for it, and comes back, stays in it 
   const Device& device = world.state.devices.at(world.device(node));
   CHECK(device.state == DeviceState::kValidating);
   CHECK(device.record.order != 0);
-  CHECK(health_words(world.state, device) == "being tested before it comes back, when its node is back");
+  const std::string waits = "being tested before it comes back, when its node is back";
+  CHECK(health_words(world.state, device) ==
+        waits + "; planned maintenance, ends " + text(world.clock + kTests) + ": new fans");
   CHECK(world.condition(node) == NodeCondition::kLost);
+  world.after(kTests);  // The window is over, and its test is not.
+  CHECK(device.state == DeviceState::kValidating);
+  CHECK(health_words(world.state, device) == waits);
 }
 
 TEST_CASE("maintenance: a booking right behind the window starts on time, for the tests are part of it") {

@@ -162,6 +162,20 @@ TEST_CASE("repair: a device taken out by hand that its driver loses goes to repa
   CHECK(world.state.repairs.size() == 1);
 }
 
+TEST_CASE("repair: what a device needs is not made less by a signal that asks for less") {
+  Fleet world;
+  const NodeId node = world.fit("gpu-01", 1);
+  const LeaseId lease = world.running(world.ana, gpus(1));
+  const DeviceId device = world.device(node);
+  REQUIRE(world.run(OpenRepair{device, "the fan rattles"}, world.root));
+  REQUIRE(world.signal(device, "xid", 48));  // A reset would do for it,
+  REQUIRE(world.signal(device, "xid", 63));  // and one day, for this.
+  CHECK(world.of(device) == DeviceState::kDraining);
+  REQUIRE(world.report(lease, LeaseState::kEnded, EndReason::kExited, 143));
+  CHECK(world.of(device) == DeviceState::kInRepair);
+  CHECK(world.state.repairs.at(1).state == RepairState::kOpen);
+}
+
 TEST_CASE("health: a device that is heard again is tested when nobody saves his work there any more") {
   Fleet world;
   const NodeId node = world.fit("gpu-01", 1);

@@ -88,6 +88,33 @@ TEST_CASE("a scrub leaves nothing, says how much it wiped, and counts what it co
   CHECK_FALSE(wire::is_clean(receipt_of(failed)));
 }
 
+TEST_CASE("a test says how far it is: from part to part, never back, and tools of vendors get their half") {
+  const auto device = any_device();
+  if (!device) return;
+  for (const bool tools : {false, true}) {
+    CAPTURE(tools);
+    OpenClDevice tested = *device;
+    if (tools) tested.facts.vendor = wire::GpuVendor::kNvidia;
+    std::vector<unsigned> percents;
+    std::vector<std::string> parts;
+    DeviceTestOptions options{.memory_budget = kBudget, .vendor_tools = tools};
+    options.told = [&](unsigned percent, const std::string& part) {
+      percents.push_back(percent);
+      if (parts.empty() || parts.back() != part) parts.push_back(part);
+    };
+    const DeviceReport report = test_device(tested, options);
+    std::vector<std::string> wanted{
+        "memory.walking_ones", "memory.address", "memory.random", "compute.burn", "bandwidth", "latency"};
+    if (tools) wanted.emplace_back("tools of the vendor");
+    CHECK(parts == wanted);
+    CHECK(std::is_sorted(percents.begin(), percents.end()));
+    CHECK(percents.front() == 0);
+    CHECK(percents.back() == (tools ? 50 : 98));
+    CHECK(percents.size() > parts.size());  // Steps within the long parts, too.
+    CHECK_FALSE(report.receipt.tests.empty());
+  }
+}
+
 TEST_CASE("the budget is kept") {
   const auto device = any_device();
   if (!device) return;
@@ -171,4 +198,8 @@ TEST_CASE("verdicts of vendors' tools are taken in, and a tool that gives none i
   const auto alone = run_vendor_tools("GPU-1", {"GPU-1"}, TestLevel::kStandard)[4];
   CHECK(alone.verdict == Verdict::kInfo);
   CHECK(alone.detail == "not run: it needs two devices, and this test is of one");
+  // Of several it sees those very devices, and a wrong sum names them all.
+  tools.add("all_reduce_perf", "# Out of bounds values : 2 FAILED\n# Avg bus bandwidth    : 1", 1);
+  CHECK(run_vendor_tools("GPU-1", pair, TestLevel::kFull)[4].detail ==
+        "values out of bounds: 2 FAILED, between GPU-1,GPU-2");
 }

@@ -17,6 +17,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kLogNamesMax = 8192;
 
+// Tenants read it, and whoever runs the node may be anybody.
+bool is_plausible(const wire::TestProgress& test) {
+  constexpr std::size_t kPartMost = 64;
+  return test.percent <= 100 && test.part.size() <= kPartMost &&
+         std::all_of(test.part.begin(), test.part.end(), [](char c) { return c >= ' ' && c <= '~'; });
+}
+
 net::Response plain(int status, std::string message) {
   return {.status = status, .content_type = "text/plain", .body = std::move(message) + '\n', .headers = {}};
 }
@@ -305,6 +312,7 @@ void AgentHub::take_tests(const std::shared_ptr<AgentLink>& link, const wire::Lo
   const auto tests =
       wire::from_json<wire::TestsUnderWay>(chunk.bytes, {.unknown_keys = wire::UnknownKeys::kIgnored});
   if (!tests || tests->items.size() > kMost) return;
+  if (!std::all_of(tests->items.begin(), tests->items.end(), is_plausible)) return;
   const std::lock_guard lock(mutex_);
   const auto found = links_.find(link->node());
   if (found != links_.end() && found->second == link) facts_[link->node()].tests = tests->items;
