@@ -258,7 +258,7 @@ std::vector<Row> run() {
   Site site;
   Caller user = site.user("acme", "ana");
   if (!has_nginx()) {
-    std::fputs("nginx is not installed: rows about services are left out (apt-get install nginx-light)\n",
+    std::fputs("nginx is not installed: rows about services are left out (tools/bootstrap --bench)\n",
                stderr);
   } else {
     const auto part = [&](const char* name, const std::function<void()>& run) {

@@ -231,6 +231,9 @@ def limits_of_requests_and_tokens():
         service.until(lambda v: v["ready"] == 1)
         used = [service.ask("/", "POST", b"x")[0] for _ in range(3)]
         assert used[-1] == 429 and used[0] == 200, used  # Fifty tokens each.
+        status, body, headers = service.ask("/", "POST", b"x")
+        assert "may have 90 tokens a minute of this service" in json.loads(body)["detail"], body
+        assert 1 <= int(headers["Retry-After"]) <= 60, headers.as_string()
         assert service.ask("/", "POST", b"x", token=blue)[0] == 200
         service.set(tokens_per_minute=0)
         used_up = service.until(lambda v: v["tokens_in"] >= 90)["requests"]  # All that was asked is in the journal.
@@ -361,5 +364,6 @@ def a_notebook_is_its_owners_alone():
 
 
 if __name__ == "__main__":
-    main([bodies_are_passed_on_as_they_come, a_client_that_stops_reading, a_flood_of_connections, a_replica_that_falls_silent_is_replaced, a_long_answer_outlives_a_change,
+    main([bodies_are_passed_on_as_they_come, a_client_that_stops_reading, a_flood_of_connections,
+          a_replica_that_falls_silent_is_replaced, a_long_answer_outlives_a_change,
           limits_of_requests_and_tokens, a_notebook_has_an_origin_of_its_own, a_notebook_is_its_owners_alone])

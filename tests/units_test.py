@@ -478,6 +478,18 @@ def a_sky_file_and_a_batch_script():
             job = made.stdout.strip()
             assert until(site, job, over)["job"]["state"] == "succeeded"
             assert said in site.logs(job), site.logs(job)
+        pathlib.Path(folder, "array.sh").write_text(
+            "#!/bin/bash\n#SBATCH --array=0-5%2\n#SBATCH --cpus-per-task=1\n"
+            f"#SBATCH --dependency=afterok:{job}\nunit=mine\n[[ $SLURM_ARRAY_TASK_ID != 3 ]] || exit 9\n"
+            'echo "$SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT, ${unit}" > "$TRANCHE_OUTPUT/$SLURM_ARRAY_TASK_ID"\n')
+        made = tranche(site, "sbatch", f"{folder}/array.sh", "-o", "name")
+        assert made.returncode == 0 and "%2" in made.stderr, made.stderr
+        array = made.stdout.strip()
+        detail = until(site, array, over)
+        assert detail["job"]["state"] == "failed" and "unit 3 (exit 9, 1 try)" in detail["message"], detail
+        assert tranche(site, "results", array, "-d", f"{folder}/made").returncode == 0
+        found = {path.name: path.read_text() for path in pathlib.Path(folder, "made").iterdir()}
+        assert found == {str(n): f"{n} of 6, mine\n" for n in range(6) if n != 3}, found
 
 
 if __name__ == "__main__":

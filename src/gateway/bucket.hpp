@@ -20,6 +20,12 @@ class Bucket {
     fill(size, now);
     return parts_ >= static_cast<std::int64_t>(size.in.count());
   }
+  // For so long there is none, when nothing more is taken.
+  [[nodiscard]] std::chrono::milliseconds until_any(const Size& size, Clock::time_point now) {
+    if (size.units == 0 || has_any(size, now)) return {};
+    const auto units = static_cast<std::int64_t>(size.units);
+    return std::chrono::milliseconds((size.in.count() - parts_ + units - 1) / units);
+  }
   // What was taken, also beyond what there was: that is made up for first.
   void take(const Size& size, std::uint64_t units) {
     parts_ -= static_cast<std::int64_t>(units) * size.in.count();

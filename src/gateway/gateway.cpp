@@ -16,7 +16,13 @@ net::Response problem(int status, std::string_view detail) {
       .status = status, .content_type = "application/problem+json", .body = {}, .headers = {}};
   response.body = R"({"type":"about:blank","status":)" + std::to_string(status) + R"(,"title":")" +
                   std::string(net::reason_phrase(status)) + R"(","detail":")" + std::string(detail) + "\"}";
-  if (status == 503 || status == 429) response.headers.emplace_back("Retry-After", "1");
+  if (status == 503) response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+net::Response too_many(std::string_view detail, std::chrono::seconds wait) {
+  net::Response response = problem(429, detail);
+  response.headers.emplace_back("Retry-After", std::to_string(wait.count()));
   return response;
 }
 
@@ -38,9 +44,8 @@ std::string path_and_query(const net::Request& request) {
   return request.query.empty() ? request.path : request.path + '?' + request.query;
 }
 
-std::string seconds_until(Instant at) {
-  return std::to_string(
-      std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(at - wall_clock()).count()));
+std::chrono::seconds seconds_until(Instant at) {
+  return std::max(std::chrono::seconds(1), std::chrono::ceil<std::chrono::seconds>(at - wall_clock()));
 }
 
 }  // namespace
@@ -165,11 +170,8 @@ void Gateway::handle(net::Request&& request, net::Reply reply) {
     return reply.send(moved_to(listed->prefix + (request.query.empty() ? "" : "?" + request.query)));
   Caller caller = caller_of(listed, place, request);
   if (caller.answer) return reply.send(std::move(*caller.answer));
-  if (const Allowance* used_up = take_request(listed->allowances)) {
-    net::Response answer = problem(429, used_up->words());
-    answer.headers = {{"Retry-After", seconds_until(used_up->until())}};
-    return reply.send(std::move(answer));
-  }
+  if (const Allowance* used_up = take_request(listed->allowances))
+    return reply.send(too_many(used_up->words(), seconds_until(used_up->until())));
   auto flight = std::make_shared<Flight>(*this, desk.turnstile, desk.directory, *listed);
   flight->path = listed->keeps_path ? request.path : place.rest.empty() ? "/" : std::string(place.rest);
   if (!request.query.empty()) flight->path += '?' + request.query;
@@ -206,8 +208,10 @@ void Gateway::take_off(std::shared_ptr<Flight> flight) {
     }
     case Entry::kFull:
       return refuse(*flight, 503, "too many requests wait for this service", *flight->reply);
-    case Entry::kTooFast:
-      return flight->reply->send(problem(429, "more requests or tokens than a tenant may send in this time"));
+    case Entry::kTooFast: {
+      const LiveService::TooFast why = service.why_too_fast(flight->caller);
+      return flight->reply->send(too_many(why.words, why.wait));
+    }
   }
 }
 

@@ -170,6 +170,19 @@ bool LiveService::allowed(PartyId caller) {
   return true;
 }
 
+LiveService::TooFast LiveService::why_too_fast(PartyId caller) {
+  const std::lock_guard lock(mutex_);
+  const auto now = now_();
+  CallerUse& use = use_of(caller);
+  const auto by_tokens = use.tokens.until_any(tokens_size(spec_), now);
+  const auto wait = std::max(by_tokens, use.requests.until_any(requests_size(spec_), now));
+  const std::string limit = by_tokens.count() > 0
+                                ? std::to_string(spec_.tokens_per_minute) + " tokens a minute"
+                                : std::to_string(spec_.requests_per_second) + " requests a second";
+  return {.words = "a tenant may have " + limit + " of this service, and yours had them",
+          .wait = std::max(std::chrono::seconds(1), std::chrono::ceil<std::chrono::seconds>(wait))};
+}
+
 LiveService::Entry LiveService::enter(PartyId caller, const Tried& tried, Granted granted) {
   std::optional<Pick> picked;
   {

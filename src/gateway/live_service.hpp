@@ -83,6 +83,11 @@ class LiveService {
   using Granted = std::function<void(std::optional<Pick>)>;
   enum class Entry { kGranted, kWaits, kFull, kTooFast };
   Entry enter(PartyId caller, const Tried& tried, Granted granted);
+  struct TooFast {  // Why kTooFast, and for how long.
+    std::string words{};
+    std::chrono::seconds wait{};
+  };
+  [[nodiscard]] TooFast why_too_fast(PartyId caller);
   void leave(const Pick& pick, Outcome outcome);
   void expire_waiters();  // Those who have waited for longer than the timeout.
   void close();           // It was removed: nobody waits for it any more, and nobody begins to.

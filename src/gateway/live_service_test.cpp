@@ -136,6 +136,8 @@ TEST_CASE("live service: a caller's rate is bounded") {
   Bench bench(1, {.concurrency = 100, .requests_per_second = 3});
   for (int i = 0; i < 3; ++i) CHECK(bench.enter() == LiveService::Entry::kGranted);
   CHECK(bench.enter() == LiveService::Entry::kTooFast);
+  CHECK(bench.service.why_too_fast(kAcme).words.find("3 requests a second") != std::string::npos);
+  CHECK(bench.service.why_too_fast(kAcme).wait == std::chrono::seconds(1));
   bench.now += std::chrono::milliseconds(334);
   CHECK(bench.enter() == LiveService::Entry::kGranted);
   CHECK(bench.enter() == LiveService::Entry::kTooFast);
@@ -221,21 +223,13 @@ TEST_CASE("live service: tokens of a minute are one caller's own, and what was t
   CHECK(bench.enter() == LiveService::Entry::kGranted);
   bench.service.count(200, kAcme, 400, 500);  // 300 beyond.
   CHECK(bench.enter() == LiveService::Entry::kTooFast);
+  CHECK(bench.service.why_too_fast(kAcme).words.find("600 tokens a minute") != std::string::npos);
+  CHECK(bench.service.why_too_fast(kAcme).wait == std::chrono::seconds(31));  // And one to begin with.
   CHECK(bench.enter(kBlue) == LiveService::Entry::kGranted);
   bench.now += std::chrono::seconds(29);  // 290 of them have come back.
   CHECK(bench.enter() == LiveService::Entry::kTooFast);
   bench.now += std::chrono::seconds(2);
   CHECK(bench.enter() == LiveService::Entry::kGranted);
-}
-
-TEST_CASE("live service: requests of a second") {
-  Bench bench(1, {.concurrency = 100, .queue = 10, .requests_per_second = 3});
-  for (int i = 0; i < 3; ++i) CHECK(bench.enter() == LiveService::Entry::kGranted);
-  CHECK(bench.enter() == LiveService::Entry::kTooFast);
-  CHECK(bench.enter(kBlue) == LiveService::Entry::kGranted);
-  bench.now += std::chrono::milliseconds(400);
-  CHECK(bench.enter() == LiveService::Entry::kGranted);
-  CHECK(bench.enter() == LiveService::Entry::kTooFast);
 }
 
 // Two callers always have somebody waiting; one's requests are ten times as long.

@@ -55,6 +55,7 @@ void Gateway::probe(const std::shared_ptr<LiveService>& service,
   std::erase_if(control.probes, [&](const auto& entry) { return entry.second.is_good; });
   keep_only(control.probes, starting);
   keep_only(control.checks, ready);
+  std::erase_if(control.silent, [&](JobId job) { return !starting.contains(job) && !ready.contains(job); });
 }
 
 // One that is not ready.

@@ -178,7 +178,8 @@ std::string command_for(std::string_view command, std::string_view unit_name, st
       for (++end; end < command.size() && command[end] >= '0' && command[end] <= '9'; ++end)
         width = std::min<std::size_t>(width * 10 + static_cast<std::size_t>(command[end] - '0'), 20);
     }
-    if (end >= command.size() || command[end] != '}') {  // Somebody else's braces.
+    const bool is_variable = found > 0 && command[found - 1] == '$';
+    if (is_variable || end >= command.size() || command[end] != '}') {  // Somebody else's braces.
       out.append(command.substr(found, opening.size()));
       at = found + opening.size();
       continue;

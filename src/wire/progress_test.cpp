@@ -89,6 +89,8 @@ TEST_CASE("progress: the command for a unit") {
   CHECK(command_for("r -f {frame} -o f_{frame:04}.png", "frame", 17) == "r -f 17 -o f_0017.png");
   CHECK(command_for("awk '{print}' {frames} {frame", "frame", 1) == "awk '{print}' {frames} {frame");
   CHECK(command_for("{frame:2}{frame:x}", "frame", 123) == "123{frame:x}");
+  CHECK(command_for("frame=a; echo ${frame} {frame}", "frame", 5) ==
+        "frame=a; echo ${frame} 5");  // A variable.
 }
 
 }  // namespace

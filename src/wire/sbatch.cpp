@@ -69,6 +69,16 @@ std::optional<Bytes> slurm_memory(std::string_view text) {
   return Bytes{*count * unit};
 }
 
+std::vector<std::string> parts_of(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, at), text.size());
+    parts.emplace_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
 std::string quoted(std::string_view word) {
   std::string out = "'";
   for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -110,6 +120,8 @@ class Reader {
       return {};
     }
     if (name == "export") return take_export(o);
+    if (name == "array") return take_array(o);
+    if (name == "dependency") return take_dependency(o);
     if (name == "signal") return take_signal(o);
     if (name == "exclusive") {
       script_.job.resources.whole_node = true;
@@ -229,16 +241,46 @@ class Reader {
   }
 
   Done take_export(const Option& o) {
-    for (std::size_t at = 0; at <= o.value.size();) {
-      const std::size_t end = std::min(o.value.find(',', at), o.value.size());
-      const std::string part = o.value.substr(at, end - at);
+    for (const std::string& part : parts_of(o.value, ',')) {
       const std::size_t equals = part.find('=');
       if (equals != std::string::npos && equals > 0) {
         script_.job.envs.set(part.substr(0, equals), part.substr(equals + 1));
       } else if (part != "NONE" && part != "NIL") {
         note("--export=" + part + ": your environment is not sent along; give what is needed with --env");
       }
-      at = end + 1;
+    }
+    return {};
+  }
+
+  // 7, 1-10 or 1-10%4: every index is a unit of the job, with a verdict of its own.
+  Done take_array(const Option& o) {
+    const std::size_t percent = std::min(o.value.find('%'), o.value.size());
+    const std::vector<std::string> ends = parts_of(std::string_view(o.value).substr(0, percent), '-');
+    const auto first = whole(ends.front()), last = whole(ends.back());
+    if (ends.size() > 2 || !first || !last || *last < *first)
+      return wrong(o, "'" + o.value + "' cannot be honoured", "one index or one range without steps: 1-10");
+    if (percent < o.value.size())
+      note("--array: how many of them run at once follows from your quota and from what is free, not from " +
+           o.value.substr(percent));
+    JobSpec& job = script_.job;
+    const UnitRange range{.first = *first, .last = *last};
+    job.units = std::map<std::string, UnitRange>{{"units", range}};
+    job.retry = Retry{};  // Slurm does not run again what ended badly.
+    job.envs.set("SLURM_ARRAY_TASK_MIN", ends.front());
+    job.envs.set("SLURM_ARRAY_TASK_MAX", ends.back());
+    job.envs.set("SLURM_ARRAY_TASK_COUNT", std::to_string(range.count()));
+    return {};
+  }
+
+  // afterok:JOB[:JOB], afterany:JOB; all of them must be fulfilled.
+  Done take_dependency(const Option& o) {
+    for (const std::string& part : parts_of(o.value, ',')) {
+      const std::vector<std::string> words = parts_of(part, ':');
+      const bool is_any = words.front() == "afterany";
+      if ((!is_any && words.front() != "afterok") || words.size() < 2)
+        return wrong(o, "'" + part + "' cannot be honoured", "afterok:JOB or afterany:JOB");
+      for (std::size_t i = 1; i < words.size(); ++i)
+        script_.job.after.push_back(words[i] + (is_any ? ":any" : ""));
     }
     return {};
   }
@@ -288,7 +330,9 @@ Result<BatchScript, Problem> read_batch_script(std::string_view text,
   for (const std::uint32_t line : head.ignored)
     reader.note("line " + std::to_string(line) +
                 ": #SBATCH below the first command is ignored, as Slurm does");
-  reader.script().job.run = run_text(text, head.interpreter, arguments);
+  JobSpec& job = reader.script().job;
+  job.run = run_text(text, head.interpreter, arguments);
+  if (job.units) job.run.insert(0, "export SLURM_ARRAY_TASK_ID={unit}\n");
   return std::move(reader.script());
 }
 

@@ -64,20 +64,12 @@ TEST_CASE("sbatch: devices and times in all the forms that Slurm takes") {
 }
 
 TEST_CASE("sbatch: what cannot be honoured is refused by name and line") {
-  for (const std::string_view name : {"array",
-                                      "dependency",
-                                      "begin",
-                                      "partition",
-                                      "account",
-                                      "qos",
-                                      "constraint",
-                                      "mail-type",
-                                      "licenses"}) {
+  for (const std::string_view name :
+       {"begin", "partition", "account", "qos", "constraint", "mail-type", "licenses"}) {
     const std::string problem = problem_of("#SBATCH --" + std::string(name) + "=1");
     CHECK(problem.find("line 2") != std::string::npos);
     CHECK(problem.find("--" + std::string(name)) != std::string::npos);
   }
-  CHECK(problem_of("#SBATCH -a 1-10").find("--array") != std::string::npos);
   CHECK(problem_of("#SBATCH --tiem=10").find("time") != std::string::npos);
   CHECK(problem_of("#SBATCH --ntasks=4").find("--ntasks") != std::string::npos);
   CHECK(problem_of("#SBATCH --gres=shard:2").find("--gres") != std::string::npos);
@@ -86,6 +78,34 @@ TEST_CASE("sbatch: what cannot be honoured is refused by name and line") {
   CHECK(problem_of("#SBATCH --mem=0").find("--mem") != std::string::npos);
   CHECK(problem_of("#SBATCH --time").find("no value") != std::string::npos);
   CHECK(problem_of("#SBATCH job").find("'job'") != std::string::npos);
+}
+
+TEST_CASE("sbatch: an array becomes a job of many units, each of which knows its index") {
+  const auto script = read_batch_script("#!/bin/sh\n#SBATCH -a 0-9%4\n./work $SLURM_ARRAY_TASK_ID\n");
+  REQUIRE(script.has_value());
+  const JobSpec& job = script->job;
+  REQUIRE(job.units);
+  CHECK(*job.units == std::map<std::string, UnitRange>{{"units", {.first = 0, .last = 9}}});
+  CHECK(job.run ==
+        "export SLURM_ARRAY_TASK_ID={unit}\n#!/bin/sh\n#SBATCH -a 0-9%4\n./work $SLURM_ARRAY_TASK_ID\n");
+  CHECK(*job.envs.find("SLURM_ARRAY_TASK_MAX") == "9");
+  CHECK(*job.envs.find("SLURM_ARRAY_TASK_COUNT") == "10");
+  REQUIRE(job.retry);
+  CHECK(job.retry->attempts == 0);
+  REQUIRE(script->notes.size() == 1);
+  CHECK(script->notes[0].find("%4") != std::string::npos);
+  CHECK(job_of("#SBATCH --array=7").units->at("units") == UnitRange{.first = 7, .last = 7});
+  for (const std::string_view wrong : {"1-10:2", "1,3", "5-1", "", "a-b", "1-2-3", "-3"})
+    CHECK(problem_of("#SBATCH --array='" + std::string(wrong) + "'").find("--array") != std::string::npos);
+}
+
+TEST_CASE("sbatch: dependencies are jobs that it waits for") {
+  CHECK(job_of("#SBATCH --dependency=afterok:job_1:job_2,afterany:job_3").after ==
+        std::vector<std::string>{"job_1", "job_2", "job_3:any"});
+  CHECK(job_of("#SBATCH -d afterok:job_1").after == std::vector<std::string>{"job_1"});
+  for (const std::string_view wrong :
+       {"singleton", "afternotok:job_1", "afterok", "job_1", "afterok:a?afterok:b"})
+    CHECK(problem_of("#SBATCH -d '" + std::string(wrong) + "'").find("afterok:JOB") != std::string::npos);
 }
 
 TEST_CASE("sbatch: options below the first command are ignored, and said to be") {
