@@ -10,6 +10,7 @@
 #include "engine/model_names.hpp"
 #include "engine/offer.hpp"
 #include "engine/refusals.hpp"
+#include "wire/fields.hpp"
 
 namespace tranche::engine {
 namespace {
