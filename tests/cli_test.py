@@ -232,7 +232,7 @@ def jobs(w):
 def refused_alike(w, file):
     """What is refused when it is meant is refused by a dry run, in the same words and with the same code."""
     file.write_text("run: x\nvolumes: [nowhere:/data]\n")
-    wrong = [(("-f", file), 3, "nowhere"),
+    wrong = [(("-f", file), 2, "nowhere"),
              (("--gpus", "10GB", "--after", "job_99999Z", "--", "x"), 3, "job_99999Z"),
              (("--gpus", "10GB", "--label", "booking=clm_99999Z", "--", "x"), 2, "clm_99999Z"),
              (("--gpus", "10GB", "--deadline", "2020-01-01T00:00:00Z", "--", "x"), 2, "passed already"),

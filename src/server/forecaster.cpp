@@ -85,6 +85,7 @@ struct Forecaster::Runs {
 std::optional<Forecaster::Child> Forecaster::start_child(const engine::State& state, JobId id) const {
   const engine::Job* job = state.job(id);
   if (job == nullptr || job->state != wire::JobState::kPending) return std::nullopt;
+  if (state.nodes.empty()) return std::nullopt;  // Nothing will start where nothing is.
   Child child{.now = state.now, .foretold = state.foretold};
   // Whoever waits for another job to end would wait in any shape.
   if (!state.work.waits.contains(id)) child.changes = changes_for(*job);
