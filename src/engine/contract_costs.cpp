@@ -92,6 +92,13 @@ void move_bought(State& state, const Meter& meter, const Charged& event, CostLin
   exchange.bought_time -= held;
 }
 
+void count_as_delivered(CostLine& of_exchange) {
+  if (of_exchange.as_delivered) return;
+  of_exchange.as_delivered = true;
+  of_exchange.delivered.micros += of_exchange.amount.micros - of_exchange.credited.micros;
+  of_exchange.bought_time += of_exchange.allocated;
+}
+
 void count_delivery(State& state, Contract& contract, Instant until, Duration lost, Money earned) {
   const Delivered delivered = since_counted(contract, until, lost);
   if (delivered.more <= Duration{}) return;
@@ -99,7 +106,7 @@ void count_delivery(State& state, Contract& contract, Instant until, Duration lo
   const std::int64_t time = device_milli(state, contract) * delivered.more.count() / 1000;
   by_day(delivered.from, delivered.to, time, earned, [&](Instant day, std::int64_t part, Money worth) {
     CostLine& line = cost_line(state, {.party = contract.buyer, .payer = contract.buyer_pays, .at = day});
-    line.as_delivered = true;
+    count_as_delivered(line);
     line.bought_time += part;
     line.delivered.micros += worth.micros;
   });

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/billing.hpp"
+#include "engine/contract_costs.hpp"
 #include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
 #include "engine/market_portion.hpp"
@@ -145,8 +146,10 @@ void note_refund(State& state, const Contract& contract, Money refunded, Instant
   if (refunded <= Money{}) return;
   add_spent(state, contract.buyer, {-refunded.micros}, at);
   CostLine& line = cost_line(state, {.party = contract.buyer, .payer = contract.buyer_pays, .at = at});
+  const bool counted_at_once = contract.counted == Duration::max();
+  if (!counted_at_once) count_as_delivered(line);
   line.credited.micros += refunded.micros;
-  if (contract.counted != Duration::max()) line.as_delivered = true;
+  if (counted_at_once && line.as_delivered) line.delivered.micros -= refunded.micros;
 }
 
 }  // namespace tranche::engine

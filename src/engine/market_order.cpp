@@ -6,6 +6,7 @@
 #include "base/check.hpp"
 #include "base/text.hpp"
 #include "engine/billing.hpp"
+#include "engine/contract_costs.hpp"
 #include "engine/contract_terms.hpp"
 #include "engine/decide.hpp"
 #include "engine/market_claims.hpp"
@@ -323,7 +324,7 @@ void apply(State& state, const Envelope& envelope, const OrderFilled& event) {
   reserve_spend(state, event.party, {-event.released.micros});
   add_spent(state, event.party, event.value, envelope.at);
   CostLine& line = cost_line(state, {.party = event.party, .payer = bid->payer, .at = envelope.at});
-  line.as_delivered = true;
+  count_as_delivered(line);
   line.amount.micros += event.value.micros;
   line.allocated += std::int64_t{event.quantity} * event.slots * (kSlot / std::chrono::milliseconds(1));
   Contract& contract =
