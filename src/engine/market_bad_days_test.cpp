@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/random.hpp"
+#include "base/text.hpp"
 #include "engine/billing.hpp"
 #include "engine/cost.hpp"
 #include "engine/market_world.hpp"
@@ -25,6 +26,18 @@ void check_sum(const State& state) {
     if (is_bounded(account.id.kind())) CHECK(account.balance.micros >= account.held.micros);
   }
   CHECK(static_cast<std::int64_t>(sum) == 0);
+}
+
+// Before anybody offered anything there is no book to name.
+PlaceOrder first_bid(const MarketWorld& world,
+                     std::int64_t price,
+                     std::int64_t slot,
+                     std::uint32_t slots,
+                     std::uint32_t quantity) {
+  PlaceOrder bid = world.bid(1, price, slot, slots, quantity);
+  bid.book = 0;
+  bid.instrument = {.model = "H100-SXM5-80GB"};
+  return bid;
 }
 
 TEST_CASE("market: buyers race for a last slot in any order, as often as one likes: one wins each time") {
@@ -59,7 +72,7 @@ TEST_CASE("market: buyers race for a last slot in any order, as often as one lik
 TEST_CASE("market: an order cancelled while it fills keeps what it got, and gives back exactly the rest") {
   MarketWorld world;
   const std::int64_t slot = world.now_slot() + 4;
-  REQUIRE(world.run(world.bid(1, 600, slot, 4, 2000), world.traders[1]));  // Rests: two devices.
+  REQUIRE(world.run(first_bid(world, 600, slot, 4, 2000), world.traders[1]));  // Rests: two devices.
   const std::uint64_t bid = world.state.market.next_order - 1;
   REQUIRE(world.list(0, world.device(0), 500, slot, 4));  // One of them comes.
   const Contract* contract = world.state.market.contracts.find(1);
@@ -96,7 +109,7 @@ TEST_CASE("market: a buyer whose credit runs out gets what he bid for, and can b
   REQUIRE(world.run(SetPriceList{{.name = "list", .rules = {{.name = "all", .gpu_hour = units(8)}}}},
                     world.root));
   const std::int64_t slot = world.now_slot() + 8;
-  REQUIRE(world.run(world.bid(1, 1000, slot, 4, 1000), world.traders[1]));  // Four of the ten.
+  REQUIRE(world.run(first_bid(world, 1000, slot, 4, 1000), world.traders[1]));  // Four of the ten.
   // A job uses up all that the bid leaves.
   REQUIRE(world.run(OpenMeter{{.lease = {1},
                                .job = {1},
@@ -166,6 +179,77 @@ TEST_CASE("market: a night in which clocks change is paid for as long as it is")
       invoice(world.state, world.tenants[1], running_month(world.state, world.tenants[1]));
   CHECK(bill.third_party_total == value);
   check_sum(world.state);
+}
+
+TEST_CASE("market: whoever finds nothing in his window is told when there is something, and it is so") {
+  MarketWorld world;
+  const std::int64_t slot = world.now_slot() + 1;
+  REQUIRE(world.list(0, world.device(0), 500, slot, 1));
+  REQUIRE(world.list(1, world.device(1), 400, slot + 3, 4));  // His own tenant's is no advice to him.
+  REQUIRE(world.list(0, world.device(0), 525, slot + 9, 4));
+  REQUIRE(world.run(world.bid(2, 500, slot, 1, 1000, TimeInForce::kFok), world.traders[2]));
+  PlaceOrder wanted = world.bid(1, 600, slot, 1, 1000, TimeInForce::kFok);
+  const auto refused = world.run(wanted, world.traders[1]);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message == "nothing is offered in that window");
+  CHECK(refused.error().fix == "from " + text(start_of(slot + 9)) +
+                                   " on something is offered, the best at 2.10/h; or let the order rest");
+  wanted.first_slot = slot + 9;
+  CHECK(world.run(wanted, world.traders[1]));
+  wanted.first_slot = slot + 20;  // Behind all of them there is nothing that could be named.
+  CHECK(world.run(wanted, world.traders[1]).error().fix == "choose another window, or let the order rest");
+}
+
+TEST_CASE("market: what a refusal says would pass does pass") {
+  MarketWorld world;
+  const std::int64_t slot = world.now_slot() + 4;
+  const auto horizon = static_cast<std::int64_t>(world.state.market.rules.horizon / kSlot);
+  const DeviceId device = world.device(0);
+  // Too far ahead.
+  const auto far = world.list(0, device, 500, world.now_slot() + horizon - 2, 8);
+  REQUIRE_FALSE(far);
+  CHECK(far.error().rule == "horizon");
+  const std::int64_t last = slot_of(world.clock + world.state.market.rules.horizon);
+  CHECK(far.error().fix == "let it end at " + text(start_of(last)) + " or before");
+  CHECK_FALSE(world.list(0, device, 500, last - 7, 8));
+  CHECK(world.list(0, device, 500, last - 8, 8));
+  // More than the contract gives.
+  REQUIRE(world.list(0, device, 500, slot, 8));
+  REQUIRE(world.run(world.bid(1, 500, slot, 4, 500, TimeInForce::kFok), world.traders[1]));
+  ListCapacity again{.owner = world.traders[1],
+                     .bought = {1},
+                     .quantity = 600,
+                     .first_slot = slot,
+                     .slots = 5,
+                     .price = 500};
+  const auto much = world.run(again, world.traders[1]);
+  REQUIRE_FALSE(much);
+  CHECK(much.error().fix ==
+        "offer at most 0.5, from " + text(start_of(slot)) + " to " + text(start_of(slot + 4)));
+  again.quantity = 500;
+  again.slots = 4;
+  CHECK(world.run(again, world.traders[1]));
+  // A floor above the price, and a price that nobody could mean.
+  ListCapacity odd{.owner = world.traders[0],
+                   .device = device,
+                   .quantity = 1000,
+                   .first_slot = slot + 8,
+                   .slots = 4,
+                   .price = 500,
+                   .floor = 501};
+  CHECK(world.run(odd, world.traders[0]).error().fix == "give a floor of at most 2.00/h");
+  odd.floor = 500;
+  CHECK(world.run(odd, world.traders[0]));
+  PlaceOrder dear = world.bid(1, 1'000'000'001, slot, 1, 1000);
+  CHECK(world.run(dear, world.traders[1]).error().message ==
+        "a price is above zero, and at most 4000000.00/h");
+  // A tree that does not let him buy.
+  REQUIRE(world.run(SetQuota{.party = world.tenants[2], .quota = {.may_buy = false}}, world.root));
+  const auto barred = world.run(world.bid(2, 500, slot, 1, 1000), world.traders[2]);
+  CHECK(barred.error().rule == "may_buy");
+  CHECK(barred.error().fix == "ask its administrator for: tranche quota set tenant2 --buy yes");
+  REQUIRE(world.run(SetQuota{.party = world.tenants[2], .quota = {.may_buy = true}}, world.root));
+  CHECK(world.run(world.bid(2, 500, slot, 1, 1000), world.traders[2]));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // What can be offered: certified devices, pieces of them, parts of what was bought; and the exchange's rules.
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "engine/contract_terms.hpp"
 #include "engine/decide.hpp"
 #include "engine/market_claims.hpp"
@@ -30,7 +31,10 @@ std::optional<Refusal> resale_problem(const State& state, const ListCapacity& c)
   const std::int64_t end = contract->first_slot + contract->slots;
   if (c.first_slot < contract->first_slot || c.first_slot + c.slots > end ||
       c.quantity > contract->quantity) {
-    return invalid("contract", "that is more than the contract gives", "offer a part of what was bought");
+    return invalid("contract",
+                   "that is more than the contract gives",
+                   "offer at most " + portion_text(contract->quantity) + ", from " +
+                       text(start_of(contract->first_slot)) + " to " + text(start_of(end)));
   }
   std::uint32_t offered = 0;
   for (const std::uint64_t id : state.market.pieces.ids()) {
@@ -98,9 +102,13 @@ Decision decide(const State& state,
     return decide(state, envelope, actor, from_now);
   }
   if (auto r = check_access(state, actor, Action::kManageCapacity, command.owner)) return refuse(*r);
-  if (command.quantity == 0 || command.slots == 0 || command.slots > kSlotsMost ||
-      command.audience.parties.size() > kAudienceMost)
+  if (command.quantity == 0 || command.slots == 0)
     return refuse(invalid("window", "an offer has a quantity and a window", "give both"));
+  if (command.slots > kSlotsMost)
+    return refuse(
+        invalid("window", "an offer is for a year at most", "give a shorter window, or sell again: --every"));
+  if (command.audience.parties.size() > kAudienceMost)
+    return refuse(invalid("audience", "an offer names 256 others at most", "name a party above them"));
   Instrument instrument = command.instrument;
   Piece piece{.id = {state.market.next_piece},
               .owner = command.owner,

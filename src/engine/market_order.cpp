@@ -47,7 +47,9 @@ std::optional<Refusal> shape_problem(const State& state, const PlaceOrder& c, In
       (c.quantity % kWholePortion != 0 || c.quantity_min % kWholePortion != 0))
     return invalid("quantity", "partitions are traded whole", "give a whole number of them");
   if (c.price <= 0 || c.price > kPriceMost)
-    return invalid("price", "a price is above zero", "prices go in steps of " + hourly(1));
+    return invalid("price",
+                   "a price is above zero, and at most " + hourly(kPriceMost),
+                   "give one; prices go in steps of " + hourly(1));
   if (c.slots == 0)
     return invalid("window", "a window has a slot of 15 minutes at least", "give a longer window");
   if (c.slots_min > c.slots)
@@ -57,13 +59,18 @@ std::optional<Refusal> shape_problem(const State& state, const PlaceOrder& c, In
   if (c.first_slot < slot_of(at))
     return invalid("window", "the window begins in the past", "begin now or later");
   if (start_of(c.first_slot + c.slots) > at + state.market.rules.horizon)
-    return invalid("horizon",
-                   "the window ends further ahead than is traded, " + text(state.market.rules.horizon),
-                   "choose an earlier window");
+    return invalid(
+        "horizon",
+        "the window ends further ahead than is traded, " + text(state.market.rules.horizon),
+        "let it end at " + text(start_of(slot_of(at + state.market.rules.horizon))) + " or before");
   if (c.time_in_force == TimeInForce::kGtd && c.expires <= at)
-    return invalid("expires", "an order good till a date needs a date to come", "give a later time");
+    return invalid("expires",
+                   "an order good till a date needs a date to come",
+                   "give a time after " + text(std::chrono::floor<std::chrono::seconds>(at)));
   if (c.floor < 0 || c.floor > c.price)
-    return invalid("floor", "a floor is not above the price", "give a lower floor");
+    return invalid("floor",
+                   "a floor is not below zero, and not above the price",
+                   "give a floor of at most " + hourly(c.price));
   return std::nullopt;
 }
 
@@ -172,13 +179,14 @@ std::optional<Refusal> trade_problem(const State& state, PartyId party, Side sid
   for (const Party* at = state.party(party); at != nullptr; at = state.party(at->parent)) {
     const auto& flag = side == Side::kBuy ? at->quota.may_buy : at->quota.may_sell;
     if (flag.value_or(true)) continue;
-    const std::string where = path_of(state, at->id);
+    const std::string where = at->id == kPlatform ? "platform" : path_of(state, at->id);
     return Refusal{.reason = Reason::kPolicy,
                    .rule = side == Side::kBuy ? "may_buy" : "may_sell",
                    .where = where,
                    .message = where + " does not let anybody below it " +
                               (side == Side::kBuy ? "buy" : "sell") + " on the exchange",
-                   .fix = "ask its administrator"};
+                   .fix = "ask its administrator for: tranche quota set " + where +
+                          (side == Side::kBuy ? " --buy yes" : " --sell yes")};
   }
   return std::nullopt;
 }

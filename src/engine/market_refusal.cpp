@@ -10,6 +10,8 @@
 namespace tranche::engine {
 namespace {
 
+constexpr std::int64_t kLookAhead = 96;
+
 struct Left {  // What the other side has in the first slot of an order, by why it was not taken.
   std::int64_t best = 0;
   std::uint64_t reached = 0;                                            // At that price or a better one.
@@ -62,6 +64,20 @@ Left left_for(const State& state, const MarketOrder& order) {
   return left;
 }
 
+// Nothing is there in his window: when is the next that he may have, at whatever price? A day is looked at.
+std::string next_offer(const State& state, const MarketOrder& order) {
+  if (order.side != Side::kBuy) return {};
+  MarketOrder later = order;
+  later.price = INT64_MAX;
+  while (later.first_slot < order.first_slot + kLookAhead) {
+    ++later.first_slot;
+    if (const Left left = left_for(state, later); left.reached > 0)
+      return "from " + text(start_of(later.first_slot)) + " on something is offered, the best at " +
+             hourly(left.best);
+  }
+  return {};
+}
+
 struct Words {
   std::string rule{}, message{}, fix{};
 };
@@ -111,7 +127,10 @@ Words words_for(const State& state, const MarketOrder& order, const Left& left) 
             "what is offered in that window is not for you: its owner chose others, a rule of one side keeps "
             "you apart, or it is a part of a device and you do not share devices",
             "see tranche rules show and tranche quota show, buy whole devices, or let the order rest"};
-  return {"", "nothing is offered in that window", "choose another window, or let the order rest"};
+  const std::string next = next_offer(state, order);
+  return {"",
+          "nothing is offered in that window",
+          next.empty() ? "choose another window, or let the order rest" : next + "; or let the order rest"};
 }
 
 }  // namespace

@@ -104,7 +104,10 @@ std::optional<Refusal> window_problem(const State& state, const KeepQuote& c, In
   if (c.first_slot < slot_of(at))
     return invalid("window", "the window begins in the past", "begin now or later");
   if (start_of(c.first_slot + c.slots) > at + state.market.rules.horizon)
-    return invalid("horizon", "the window ends further ahead than is traded", "choose an earlier window");
+    return invalid(
+        "horizon",
+        "the window ends further ahead than is traded, " + text(state.market.rules.horizon),
+        "let it end at " + text(start_of(slot_of(at + state.market.rules.horizon))) + " or before");
   return std::nullopt;
 }
 
