@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quotes that are kept: what was told is what is paid, until it expires.
+#include <algorithm>
+
 #include "api/api.hpp"
 #include "api/market_views.hpp"
 #include "api/problem.hpp"
@@ -63,13 +65,18 @@ void take(Api& api, Call call) {
   const engine::QuoteId id = quote_id(call);
   api.run(std::move(call), engine::TakeQuote{id}, [](const server::Outcome& outcome) {
     wire::OrderOutcome out;
+    std::int64_t area = 0, first = INT64_MAX, end = INT64_MIN;
     for (const engine::Event& event : *outcome.events) {
       const auto* filled = std::get_if<engine::OrderFilled>(&event);
       if (filled == nullptr) continue;
+      area += std::int64_t{filled->quantity} * filled->slots;
+      first = std::min(first, filled->first_slot);
+      end = std::max(end, filled->first_slot + filled->slots);
       out.order = id_text("ord_", filled->buy);
       out.paid.micros += filled->value.micros;
       out.contracts.push_back(id_text("ctr_", filled->contract.value));
     }
+    if (area > 0) out.milli_traded = area / (end - first);
     return json(out, 201);
   });
 }

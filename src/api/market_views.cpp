@@ -82,6 +82,23 @@ std::uint32_t slots_of(Duration length) {
   return static_cast<std::uint32_t>(slots);
 }
 
+struct Slots {
+  std::int64_t first = 0;  // Zero: from now on.
+  std::uint32_t count = 0;
+};
+
+// Whole slots of a window: what is bought covers all of it, and what is sold is nothing outside of it.
+Slots slots_in(Instant from, Duration length, engine::Side side) {
+  if (from == Instant{}) return {0, slots_of(length)};
+  constexpr Duration kMost = std::chrono::hours(24 * 400);
+  const Duration before = from - engine::start_of(engine::slot_of(from));
+  const Duration whole = std::clamp(length, Duration{}, kMost);
+  if (side == engine::Side::kBuy) return {engine::slot_of(from), slots_of(whole + before)};
+  const std::int64_t first = engine::slot_of(from + (before == Duration{} ? before : engine::kSlot - before));
+  const std::int64_t end = engine::slot_of(from + whole);
+  return {first, static_cast<std::uint32_t>(std::max<std::int64_t>(end - first, 0))};
+}
+
 engine::Instrument instrument_of(const wire::InstrumentBody& body) {
   return {.model = body.model,
           .shape = wire::lower_case(body.shape),
@@ -102,14 +119,15 @@ wire::InstrumentBody body_of(const engine::Instrument& instrument) {
 Result<engine::ListCapacity, wire::Problem> listing_of(const engine::State& state,
                                                        const wire::ListingBody& body,
                                                        PartyId caller) {
+  const Slots window = slots_in(body.from, body.length, engine::Side::kSell);
   engine::ListCapacity command{
       .owner = body.owner.empty() ? caller : engine::find_path(state, body.owner),
       .instrument = instrument_of(body.instrument),
       .device = {parse_id("gpu_", body.device).value_or(0)},
       .bought = {parse_id("ctr_", body.contract).value_or(0)},
       .quantity = static_cast<std::uint32_t>(std::clamp<std::int64_t>(body.milli, 0, INT32_MAX)),
-      .first_slot = body.from == Instant{} ? 0 : engine::slot_of(body.from),
-      .slots = slots_of(body.length),
+      .first_slot = window.first,
+      .slots = window.count,
       .price = price_of(body.hourly, engine::Side::kSell),
       .floor = price_of(body.floor, engine::Side::kSell),
       .quantity_min = static_cast<std::uint32_t>(std::clamp<std::int64_t>(body.milli_min, 0, INT32_MAX)),
@@ -297,10 +315,7 @@ wire::QuoteView quote_view(const engine::State& state, engine::PlaceOrder asked,
 }
 
 wire::QuoteView quote_view(const engine::State& state, const engine::Quote& quote) {
-  wire::QuoteView out{.cost_now = quote.cost,
-                      .most = quote.cost,
-                      .id = id_text("quo_", quote.id.value),
-                      .expires = quote.expires};
+  wire::QuoteView out{.most = quote.cost, .id = id_text("quo_", quote.id.value), .expires = quote.expires};
   const engine::MarketOrder* bid = state.market.books.order(quote.bid);
   std::int64_t area = 0;
   for (const engine::QuotedAsk& one : quote.asks) {
@@ -308,6 +323,9 @@ wire::QuoteView quote_view(const engine::State& state, const engine::Quote& quot
     if (part == nullptr) continue;
     if (out.best == Money{} || hourly(part->price) < out.best) out.best = hourly(part->price);
     area += part->open_area();
+    // Of a slot that runs the rest is paid: less, the later it is taken.
+    const policy::Fill fill{one.ask, part->price, part->first_slot, part->slots, part->open};
+    out.cost_now.micros += engine::value_of(fill, state.now).micros;
   }
   if (bid != nullptr) out.milli_now = area / bid->slots;
   return out;
@@ -326,13 +344,14 @@ wire::CandleList candles_view(const engine::BookState& book, bool by_day) {
 }
 
 engine::PlaceOrder command_of(const wire::OrderBody& body) {
+  const Slots window = slots_in(body.from, body.length, engine::Side::kBuy);
   return {.instrument = instrument_of(body.instrument),
           .side = engine::Side::kBuy,
           .time_in_force = static_cast<engine::TimeInForce>(body.life),
           .workload = body.workload,
           .price = price_of(body.hourly, engine::Side::kBuy),
-          .first_slot = body.from == Instant{} ? 0 : engine::slot_of(body.from),
-          .slots = slots_of(body.length),
+          .first_slot = window.first,
+          .slots = window.count,
           .quantity = static_cast<std::uint32_t>(std::clamp<std::int64_t>(body.milli, 0, INT32_MAX)),
           .quantity_min = static_cast<std::uint32_t>(std::clamp<std::int64_t>(body.milli_min, 0, INT32_MAX)),
           .slots_min = slots_of(body.length_min),

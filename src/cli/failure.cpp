@@ -18,11 +18,12 @@ std::string one_line(std::string text) {
   return text;
 }
 
-// Where the numbers of a refusal stand: limit, used, asked, in the unit of the rule.
-std::string numbers_text(const wire::Refusal& refusal) {
-  if (refusal.limit == 0 && refusal.used == 0 && refusal.asked == 0) return {};
+// Which rule it was, and where its numbers stand: limit, used, asked, in the unit of the rule.
+std::string rule_text(const wire::Refusal& refusal) {
   std::string text = refusal.rule;
-  if (!refusal.where.empty()) text += " of " + refusal.where;
+  if (!refusal.where.empty() && !refusal.rule.empty()) text += " of " + refusal.where;
+  if (refusal.limit == 0 && refusal.used == 0 && refusal.asked == 0)
+    return text.empty() ? text : "rule: " + text;
   text += ": limit " + amount_text(refusal.rule, refusal.limit);
   text += ", used " + amount_text(refusal.rule, refusal.used);
   text += ", asked " + amount_text(refusal.rule, refusal.asked);
@@ -69,8 +70,16 @@ std::string amount_text(std::string_view rule, std::int64_t amount) {
   if (rule.find("spend") != std::string_view::npos || rule == "credit" || rule == "collar" ||
       rule == "overdraft")
     return text(Money{amount});
-  constexpr std::array<std::string_view, 7> kPortions{
-      "immediate", "fill_or_kill", "length_min", "quantity_min", "self_trade", "kinds", "audience"};
+  constexpr std::array<std::string_view, 10> kPortions{"immediate",
+                                                       "fill_or_kill",
+                                                       "length_min",
+                                                       "quantity_min",
+                                                       "self_trade",
+                                                       "kinds",
+                                                       "audience",
+                                                       "calendar",
+                                                       "contract",
+                                                       "piece"};
   if (std::find(kPortions.begin(), kPortions.end(), rule) != kPortions.end()) return gpus_text(amount);
   return std::to_string(amount);
 }
@@ -117,7 +126,7 @@ Failure failure_of(const wire::ProblemDetails& problem) {
   if (!problem.reasons.empty()) {
     const wire::Refusal& first = problem.reasons.front();
     what = first.message;
-    why = numbers_text(first);
+    why = rule_text(first);
     if (next.empty()) next = first.fix;
   }
   if (what.empty()) what = problem.detail;

@@ -36,6 +36,18 @@ TEST_CASE("failure: a refusal says what, why in its units, what next, and where 
         "  (https://tranche.dev/problems/quota, request req_7)\n");
 }
 
+TEST_CASE("failure: a rule without numbers is named, too") {
+  ProblemDetails problem = over_quota();
+  problem.reasons[0] = {.reason = Reason::kPolicy,
+                        .rule = "may_buy",
+                        .where = "acme",
+                        .message = "acme does not let anybody below it buy on the exchange",
+                        .fix = "ask its administrator"};
+  CHECK(failure_of(problem).lines()[1] == "rule: may_buy of acme; next: ask its administrator");
+  problem.reasons[0].rule.clear();
+  CHECK(failure_of(problem).lines()[1] == "next: ask its administrator");
+}
+
 TEST_CASE("failure: line breaks in a server's text do not make more than three lines") {
   ProblemDetails problem = over_quota();
   problem.reasons[0].message = "one\ntwo\033[2J";
@@ -84,6 +96,7 @@ TEST_CASE("failure: amounts are written in the unit of their rule") {
   CHECK(amount_text("spend", 2'500'000) == "2.50");
   CHECK(amount_text("credit", 1'485'000) == "1.485");
   CHECK(amount_text("immediate", 500) == "0.5");
+  CHECK(amount_text("contract", 1000) == "1");
   CHECK(amount_text("jobs", 7) == "7");
 }
 

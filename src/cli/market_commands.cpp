@@ -5,6 +5,7 @@
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
 #include "cli/market_options.hpp"
+#include "net/http.hpp"
 #include "wire/api_market.hpp"
 
 namespace tranche::cli {
@@ -139,7 +140,7 @@ void add_depth(const Command& group, Program& program) {
   depth.callback([book, at, &program] {
     Session& session = program.session();
     const auto answer = session.get<wire::DepthView>("/v1/market/books/" + path_segment(*book) + "/depth" +
-                                                     (at->empty() ? "" : "?at=" + *at));
+                                                     (at->empty() ? "" : "?at=" + net::percent_encode(*at)));
     session.print(
         answer.body, {.table = [&] {
           Table table(
@@ -152,6 +153,9 @@ void add_depth(const Command& group, Program& program) {
           add("bid", answer.value.bids);
           return table;
         }});
+    if (answer.value.asks.empty() && answer.value.bids.empty())
+      session.say("nobody offers or bids in the slot of " + local_time_text(answer.value.slot) +
+                  "; --at TIME looks at another");
   });
 }
 
