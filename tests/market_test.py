@@ -221,6 +221,7 @@ def a_quote_holds():
         tranche(other, "market", "buy", "--quote", quoted["id"], code=3)  # For him there is no such quote.
         bought = json.loads(tranche(buyer, "-o", "json", "market", "buy", "--quote", quoted["id"]))
         assert len(bought["contracts"]) == 1 and float(bought["paid"]) <= float(quoted["cost_now"]), (bought, quoted)
+        assert float(quoted["cost_now"]) <= float(quoted["most"]) and bought["milli_traded"] == 1000, (bought, quoted)
         tranche(operator, "market", "rules", "set", "--quotes", "5s")
         again = json.loads(tranche(buyer, "-o", "json", "market", "quote", "H100", "--for", "1h", "--from",
                                    slot_from_now(4), "--keep"))
@@ -236,6 +237,29 @@ def a_quote_holds():
 def slot_from_now(hours):
     now = datetime.datetime.now(datetime.timezone.utc).replace(minute=0, second=0, microsecond=0)
     return (now + datetime.timedelta(hours=hours)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def a_window_is_whole_slots():
+    """What is bought covers all that was asked for, what is sold is nothing beyond it; a book without orders says so."""
+    with Platform() as platform:
+        operator, seller, buyer = exchange(platform)
+        tranche = command_of(platform)
+        odd = slot_from_now(3).replace(":00:00Z", ":05:00Z")
+        tranche(seller, "market", "sell", "gpu_000001", "--from", odd, "--for", "4h", "--price", "2/h")
+        offered = seller.get("/v1/market/orders").json["items"][0]
+        assert offered["from"] == odd.replace(":05:", ":15:") and offered["to"] == slot_from_now(7), offered
+        refused = tranche(seller, "market", "sell", "gpu_000001", "--from", odd, "--for", "10m", "--price", "2/h", code=2)
+        assert "rule: window" in refused, refused  # There is no whole slot in it.
+        tranche(buyer, "market", "buy", "H100", "--from", odd, "--for", "1h", "--limit", "1/h", "--rest")
+        bid = buyer.get("/v1/market/orders").json["items"][0]
+        assert bid["from"] == slot_from_now(3) and bid["to"] == slot_from_now(4).replace(":00:00Z", ":15:00Z"), bid
+        refused = tranche(buyer, "market", "buy", "H100", "--for", "1h", "--limit", "3/h", code=5)
+        assert f"from {offered['from']} on something is offered, the best at 2.00/h" in refused, refused
+        shown = subprocess.run([TRANCHE, "market", "depth", "1"], text=True, capture_output=True, check=True,
+                               env={"HOME": str(platform.folder), "TRANCHE_TOKEN": buyer.token,
+                                    "TRANCHE_URL": f"http://127.0.0.1:{platform.port}"})
+        assert "--at TIME looks at another" in shown.stdout + shown.stderr, shown
+        assert "ask" in tranche(buyer, "market", "depth", "1", "--at", offered["from"].replace("Z", "+00:00"))
 
 
 def orders_say_how_long_they_live():
@@ -379,5 +403,5 @@ def wait_for(look, wanted):
 
 main([list_and_buy, who_trades_for_a_tenant_sees_its_trades, refusals_tell_what_would_pass, a_kill_loses_nothing,
       the_command_trades, a_model_is_offered_and_followed,
-      what_is_sold_again_and_again, a_quote_holds, orders_say_how_long_they_live, nobody_learns_who_the_other_is,
+      what_is_sold_again_and_again, a_quote_holds, a_window_is_whole_slots, orders_say_how_long_they_live, nobody_learns_who_the_other_is,
       a_seller_takes_back_with_notice, another_platform_trades_as_any_tenant])

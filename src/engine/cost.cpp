@@ -18,12 +18,13 @@ std::string instant_text(Instant at) {
   return out;
 }
 
-// The nearest party of a kind at or above; the party itself where there is none.
+// The nearest party of a kind at or above; else its tenant, and the party itself where there is none.
 std::string ancestor(const State& state, PartyId party, PartyKind kind) {
   for (const Party* at = state.party(party); at != nullptr; at = state.party(at->parent)) {
     if (at->id.kind() == kind) return path_of(state, at->id);
   }
-  return path_of(state, party);
+  const PartyId tenant = tenant_of(state, party);  // Of those who are in no subscriber.
+  return path_of(state, tenant == kPlatform ? party : tenant);
 }
 
 // One label, or all of them: either way every line counts once.

@@ -2,6 +2,7 @@
 // What can be offered: certified devices, pieces of them, parts of what was bought; and the exchange's rules.
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "engine/contract_terms.hpp"
 #include "engine/decide.hpp"
 #include "engine/market_claims.hpp"
