@@ -371,6 +371,9 @@ def output_and_flags(w):
         assert "acme" in w.cli("tenant", "list", "-o", form), form
     assert "acme" in w.cli("tenant", "list", TRANCHE_OUTPUT="name").splitlines()
     error(w, "tenant", "list", "-o", "xml", code=2)
+    assert "--limit takes a number, not 'many'" in error(w, "audit", "list", "--limit", "many", code=2)
+    assert "Token: nothing was given" in error(w, "login", w.url, code=2)
+    assert "no event of type 'job_submited'" in error(w, "events", "--type", "job_submited", code=0)
     assert w.cli("-o", "name", "tenant", "list") == w.cli("tenant", "list", "-o", "name"), "flags stand anywhere"
     w.cli("tenant", "list", "-v")
     assert "GET /v1/tenants" in w.stderr and "200" in w.stderr

@@ -56,11 +56,13 @@ void show(Session& session, const Options& options) {
     const auto event = Session::parsed<wire::LiveEvent>(received.data);
     if (!options.type.empty() && event.type != options.type) return true;
     write_stdout(line_of(event, received.data, session.output()));
-    return options.count == 0 || ++shown < options.count;
+    return ++shown < options.count || options.count == 0;
   };
   Follow how{.last_id = from};
   if (!options.follow) how.until_silent_for = std::chrono::milliseconds(500);
   session.follow("/v1/events", std::move(how), on_event);
+  if (shown == 0 && !options.type.empty())
+    session.say("no event of type '" + options.type + "'; tranche events shows the types there are");
 }
 
 }  // namespace

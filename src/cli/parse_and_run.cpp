@@ -36,9 +36,19 @@ std::vector<std::string_view> words_of(const CLI::App& command, bool options) {
   return words;
 }
 
+// "Could not convert: --limit = many", in the words of every other refusal. Texts are always taken: what
+// could not be converted is no number.
+std::string conversion_text(std::string_view said) {
+  constexpr std::string_view kSaid = "Could not convert: ", kBetween = " = ";
+  const std::size_t between = said.find(kBetween);
+  if (!said.starts_with(kSaid) || between == std::string_view::npos) return std::string(said);
+  return std::string(said.substr(kSaid.size(), between - kSaid.size())) + " takes a number, not '" +
+         std::string(said.substr(between + kBetween.size())) + "'";
+}
+
 Failure failure_of(const CLI::App& root, const CLI::ParseError& error) {
   const CLI::App& command = deepest(root);
-  std::string what = error.what();
+  std::string what = conversion_text(error.what());
   std::string hint;
   const std::vector<std::string> extras = root.remaining(true);
   // An option that is wrong stops the parser: what it has not read yet is no fault.

@@ -96,7 +96,8 @@ std::string read_secret(std::string_view prompt) {
   } else {
     line = read_line();
   }
-  if (!line || line->empty()) throw usage_failure("nothing was given", "type it, or pipe it in on stdin");
+  if (!line || line->empty())
+    throw usage_failure(std::string(prompt) + "nothing was given", "type it, or pipe it in on stdin");
   if (line->ends_with('\r')) line->pop_back();
   return *line;
 }
