@@ -101,11 +101,15 @@ Refusal refusal(std::string message, std::string fix) {
 
 Refusal no_such_device(const State& state, const Ask& ask) {
   const std::string models = shown_models(state, ask.simulated);
+  if (ask.simulated && models.empty())
+    return refusal("no simulated node is connected", "start one: tranche agent --simulated FILE");
+  const bool others = !ask.simulated && !shown_models(state, true).empty();
+  const std::string hint = others ? "simulated devices take jobs that say infra: simulated" : "";
   if (models.empty())
-    return refusal(ask.simulated ? "no simulated node is connected" : "no node connected has a device",
-                   ask.simulated ? "start one: tranche agent --simulated FILE"
-                                 : "simulated devices take jobs that say infra: simulated");
-  return refusal("no device connected is " + ask.gpus, "what there is: " + models + " (tranche gpus)");
+    return refusal("no node connected has a device",
+                   others ? hint : "add a node that has one: tranche node add NAME");
+  return refusal("no device connected is " + ask.gpus,
+                 "what there is: " + models + " (tranche gpus)" + (others ? "; " + hint : ""));
 }
 
 }  // namespace
@@ -122,7 +126,7 @@ std::optional<Refusal> impossibility(const State& state, PartyId owner, const As
     return refusal("all nodes together could hold " + std::to_string(room) + " members of it, even empty",
                    "ask for at most " + std::to_string(room) + " of them");
   const Most most = most_of(state, *shape);
-  if (!most.any) return no_such_device(state, ask);
+  if (!most.any || (shape->devices > 0 && most.devices == 0)) return no_such_device(state, ask);
   if (const auto lack = lack_of(*shape, most)) return refusal(lack->what, lack->fix);
   if (!ask.profile.empty()) {
     const std::string profiles = shown_profiles(state, ask);

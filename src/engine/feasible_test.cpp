@@ -177,12 +177,24 @@ TEST_CASE("feasible: simulated devices are for jobs that ask for them, and say h
   Door door;
   door.node("sim-a", 8);
   CHECK(door.refused(gpus(1)).fix == "simulated devices take jobs that say infra: simulated");
+  door.node("plain", 0);  // A real one with processors alone changes nothing of it.
+  for (const Ask& wish : {gpus(1), share(10), of_model("H100-SXM5-80GB")}) {
+    CHECK(door.refused(wish).message == "no node connected has a device");
+    CHECK(door.refused(wish).fix == "simulated devices take jobs that say infra: simulated");
+  }
   Ask ask = gpus(8);
   ask.simulated = true;
   CHECK(door.takes(ask));
   Door real;
   real.node("a", 8);
   CHECK(real.refused(ask).message == "no simulated node is connected");
+  real.node("sim-b", 1, "L4");
+  CHECK(
+      real.refused(of_model("L4")).fix ==
+      "what there is: H100-SXM5-80GB (tranche gpus); simulated devices take jobs that say infra: simulated");
+  Door bare;
+  bare.node("plain", 0);
+  CHECK(bare.refused(gpus(1)).fix == "add a node that has one: tranche node add NAME");
 }
 
 TEST_CASE("feasible: a job that wants its nodes for itself gets all that the largest has") {
