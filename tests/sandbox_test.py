@@ -298,6 +298,15 @@ def run_limits(of=Own):
     end = sandbox("head -c 8000000 /dev/zero; echo done >&2", "--logs", "1MiB")
     check("logs: cut at the quota, with a note, and the job goes on",
           len(end.stdout) == 1 << 20 and "done" in end.stderr and "was cut at its quota" in end.stderr, end.stderr[-400:])
+    end = sandbox("head -c 3000000 /dev/zero | tr '\\0' x; echo done >&2", "--logs", "1MiB")
+    check("logs: one line without an end is cut like any other", len(end.stdout) == 1 << 20 and "done" in end.stderr,
+          end.stderr[-400:])
+    end = sandbox("head -c 4000000000 /dev/zero > /dev/shm/f; stat -c %s /dev/shm/f; rm /dev/shm/f; echo after")
+    check("shared memory: has an end, and the job goes on", end.stdout.endswith("after\n") and
+          int(end.stdout.split()[0]) <= 1 << 30, end.stdout + end.stderr[-400:])
+    end = sandbox("exec python3 -c 'import os\nheld = []\ntry:\n  while len(held) < 2000000: held.append(os.open(\"/dev/null\", 0))\n"
+                  "except OSError as error: print(error.errno)'")
+    check("descriptors: have an end, and the job can go on", end.stdout == "24\n", end.stdout + end.stderr[-400:])
     end = sandbox("sleep 600", "--time", "300ms")
     check("time: ended at the limit, with the reason", "time limit" in end.stderr, end.stderr)
     end = sandbox("cat made", "--setup", "echo from setup > made")
