@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import json
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -12,6 +13,7 @@ import time
 
 from tranche_platform import TRANCHE, Client, Platform, main, make_user
 
+EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 PATIENCE = 120  # Seconds that anything may take on a loaded machine before it counts as never.
 
 
@@ -294,20 +296,33 @@ def a_silent_node_is_lost_and_its_job_runs_elsewhere():
 
 
 def real_devices_are_shared_within_their_limits():
-    """Two jobs on the one OpenCL device of this machine see the size of their slice, not the device's."""
+    """Two tenants on the one OpenCL device of this machine: each sees the size of its slice, who asks for more is refused at
+    the limit, and the neighbour finds every byte as it wrote it and its results right."""
     with Site() as site:
         site.agent()
         devices = site.operator.get("/v1/devices").json["items"]
         if not devices:
             return "[skipped] no device was found on this machine"
         assert not devices[0]["simulated"]
-        show = "clinfo --raw 2>/dev/null | grep CL_DEVICE_GLOBAL_MEM_SIZE || echo none"
-        jobs = [site.submit(show, resources={"gpus": "1GB"}) for _ in range(2)]
-        for job in jobs:
-            site.until_state(job, "succeeded", "failed")
-            assert site.state(job) == "succeeded", site.job(job)
-            size = int(site.logs(job).split()[-1])
-            assert 900_000_000 <= size <= 1_100_000_000, site.logs(job)
+        assert site.operator.post("/v1/tenants", {"name": "blue"}).status == 201
+        _, token = make_user(site.operator, "blue", "lee", ["member"])
+        lee = Client(site.platform.port, token)
+        for tenant in ("acme", "blue"):
+            assert site.operator.put(f"/v1/quotas/{tenant}", {"share_soft": True}).status == 200
+        wish = {"run": 'exec python3 -c "$CODE"', "resources": {"gpus": "512MiB"}, "limits": {"compute": "30%"}}
+        envs = {"CODE": (EXAMPLES / "sharing/slice.py").read_text(), "HOLD": "256"}
+        good = site.submit(**wish | {"envs": envs | {"SECONDS": "5"}})
+        site.until(lambda: "holds" in site.logs(good), lambda: site.logs(good, "stderr"))
+        greedy = lee.post("/v1/jobs", wish | {"envs": envs | {"SECONDS": "0", "ASK": "257"}}).json["id"]
+        site.until(lambda: lee.get(f"/v1/jobs/{greedy}").json["job"]["state"] == "failed",
+                   lambda: lee.get(f"/v1/jobs/{greedy}").body)
+        site.until_state(good, "succeeded", "failed")
+        kept = ["my device has 512 MiB", "holds 256 MiB", "256 MiB read back: every byte as written"]
+        lines = site.logs(good).splitlines()
+        assert [*lines[:2], lines[-1]] == kept and lines[2].endswith("result verified"), (lines, site.logs(good, "stderr"))
+        lines = lee.get(f"/v1/jobs/{greedy}/logs?stream=stdout").body.splitlines()
+        assert [*lines[:2], lines[-1]] == kept, lines
+        assert lines[2] == "asked for 257 MiB more: refused, OpenCL error -4", lines
     return None
 
 
