@@ -189,8 +189,9 @@ TEST_CASE("feasible: simulated devices are for jobs that ask for them, and say h
   real.node("a", 8);
   CHECK(real.refused(ask).message == "no simulated node is connected");
   real.node("sim-b", 1, "L4");
-  CHECK(real.refused(of_model("L4")).fix ==
-        "what there is: H100-SXM5-80GB (tranche gpus); simulated devices take jobs that say infra: simulated");
+  CHECK(
+      real.refused(of_model("L4")).fix ==
+      "what there is: H100-SXM5-80GB (tranche gpus); simulated devices take jobs that say infra: simulated");
   Door bare;
   bare.node("plain", 0);
   CHECK(bare.refused(gpus(1)).fix == "add a node that has one: tranche node add NAME");
