@@ -276,6 +276,10 @@ def sizes(w):
     tuned = plan("--kind", "finetune", "--model", "13b", "--method", "lora", "--rank", "8")
     assert tuned["adapters"] == 16 * 8 * 40 * (4 * 10240 + 3 * 18944), tuned
     assert plan("--kind", "render", "--resolution", "4k", "--scene", "6GB")["picture"] == 3840 * 2160 * 16 * 8
+    render = ["size", "--kind", "render", "--resolution", "4k", "--scene", "6GB"]
+    for frames in ("1-240", "1..240", "240"):
+        assert w.json(*render, "--frames", frames) == w.json(*render), frames
+    assert "--frames must be a count such as 240" in error(w, *render, "--frames", "9-1", code=2)
     video = plan("--kind", "video", "--resolution", "1080p", "--codec", "hevc10", "--streams", "4")
     assert video["decoder"] == 4 * 20 * 1920 * 1080 * 3, video
     small = w.cli("run", "--gpus", "10GB", *served, "--time", "10m", "--owner", "sizes/ana", "--dry-run", "--", "true")

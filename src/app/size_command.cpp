@@ -25,7 +25,7 @@ using policy::SizeReport;
 struct SizeFlags {
   std::string kind = "inference";
   cli::SizeOptions workload{};
-  std::optional<std::int64_t> frames{};
+  std::string frames{};
 };
 
 Table parts_table(const SizeReport& report) {
@@ -52,10 +52,15 @@ policy::SizingAsk ask_from(const SizeFlags& flags) {
   wire::MediaUse media;
   const bool has_model = cli::apply_model(flags.workload, model);
   const bool has_media = cli::apply_media(flags.workload, media);
-  if (flags.frames && *flags.frames > 0) media.frames = static_cast<std::uint32_t>(*flags.frames);
+  if (!flags.frames.empty()) {
+    const std::int64_t count = cli::frames_of(flags.frames).count();
+    if (count > UINT32_MAX)
+      throw usage_failure("--frames: " + flags.frames + " are more than can be counted");
+    media.frames = static_cast<std::uint32_t>(count);
+  }
   const auto ask = policy::sizing_ask({.kind = cli::enum_value<wire::WorkloadKind>("--kind", flags.kind),
                                        .model = has_model ? &model : nullptr,
-                                       .media = has_media || flags.frames ? &media : nullptr});
+                                       .media = has_media || !flags.frames.empty() ? &media : nullptr});
   if (!ask) throw usage_failure(ask.error().message);
   return *ask;
 }
@@ -91,8 +96,9 @@ void add_size_command(CLI::App& root, cli::Program& program) {
   size.add_option("--kind", flags->kind, "inference, finetune, training, render or video").type_name("KIND");
   cli::add_model_options(size, flags->workload);
   cli::add_media_options(size, flags->workload);
-  size.add_option("--frames", flags->frames, "Of a render or a video: costs time, not memory")
-      .type_name("COUNT");
+  size.add_option(
+          "--frames", flags->frames, "1-240, or how many, of a render or a video: cost time, not memory")
+      .type_name("RANGE");
   size.callback([flags, &program] { run(program.session(), *flags); });
 }
 

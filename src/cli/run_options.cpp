@@ -82,14 +82,9 @@ void apply_resources(const RunOptions& options, JobSpec& job) {
   }
 }
 
-// 1-240 is what people type; job files write 1..240.
 void apply_units(const RunOptions& options, JobSpec& job) {
   if (options.frames) {
-    std::string range = *options.frames;
-    if (const auto dash = range.find('-'); dash != std::string::npos && dash > 0)
-      range.replace(dash, 1, "..");
-    job.units =
-        std::map<std::string, wire::UnitRange>{{"frames", value_of<wire::UnitRange>("--frames", range)}};
+    job.units = std::map<std::string, wire::UnitRange>{{"frames", frames_of(*options.frames)}};
     if (options.command.empty() && job.run.empty()) return;
   }
   if (options.chunk && *options.chunk != "auto") {

@@ -119,4 +119,12 @@ bool apply_media(const SizeOptions& options, wire::MediaUse& media) {
   return take("--streams", options.streams, media.streams) || said;
 }
 
+wire::UnitRange frames_of(const std::string& text) {
+  std::string range = text;
+  if (const auto dash = range.find('-'); dash != std::string::npos && dash > 0) range.replace(dash, 1, "..");
+  const auto parsed = wire::TextForm<wire::UnitRange>::parse(range);
+  if (!parsed) throw usage_failure("--frames " + parsed.error() + "; it was '" + text + "'");
+  return *parsed;
+}
+
 }  // namespace tranche::cli

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/command.hpp"
+#include "wire/amounts.hpp"
 #include "wire/workload.hpp"
 
 namespace tranche::cli {
@@ -25,5 +26,7 @@ void add_media_options(const Command& command, SizeOptions& options);
 // What the flags say, on top of what was there; whether they say anything. A usage failure names the flag.
 bool apply_model(const SizeOptions& options, wire::ModelUse& model);
 bool apply_media(const SizeOptions& options, wire::MediaUse& media);
+// 1-240 is what people type, job files write 1..240, and 240 are the first so many.
+wire::UnitRange frames_of(const std::string& text);
 
 }  // namespace tranche::cli

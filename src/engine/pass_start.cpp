@@ -23,7 +23,8 @@ bool meets_other(const State& state, Tempo tempo, DeviceId device, const Events&
   if (clashes(state, tempo, device)) return true;
   return std::any_of(events.begin(), events.end(), [&](const Event& event) {
     const auto* granted = std::get_if<LeaseGranted>(&event);
-    if (granted == nullptr || granted->slices.empty() || granted->slices.front().device != device) return false;
+    if (granted == nullptr || granted->slices.empty() || granted->slices.front().device != device)
+      return false;
     const Tempo other = tempo_of(state, state.jobs.at(granted->job));
     return other != Tempo::kEither && other != tempo;
   });
