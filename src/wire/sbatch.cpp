@@ -277,7 +277,8 @@ class Reader {
     for (const std::string& part : parts_of(o.value, ',')) {
       const std::vector<std::string> words = parts_of(part, ':');
       const bool is_any = words.front() == "afterany";
-      if ((!is_any && words.front() != "afterok") || words.size() < 2)
+      const bool is_other = part.find_first_of("?+") != std::string::npos;  // Any of them, or after a while.
+      if ((!is_any && words.front() != "afterok") || words.size() < 2 || is_other)
         return wrong(o, "'" + part + "' cannot be honoured", "afterok:JOB or afterany:JOB");
       for (std::size_t i = 1; i < words.size(); ++i)
         script_.job.after.push_back(words[i] + (is_any ? ":any" : ""));
