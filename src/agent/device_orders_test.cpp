@@ -74,7 +74,7 @@ TEST_CASE("device orders: how far the test is that runs, who waits, and whom it 
                        .scratch = (bench.folder / "scratch").string(),
                        .ring = [] {}});
   CHECK(orders.progress().items.empty());
-  for (const std::uint64_t number : {1, 2, 3})
+  for (const std::uint64_t number : {1U, 2U, 3U})
     orders.begin(order(number, DeviceTask::kAccept), facts(number));
   orders.begin(order(4, DeviceTask::kTest), facts(4));    // Out of service: nothing is tested against it.
   orders.begin(order(2, DeviceTask::kAccept), facts(2));  // Told again after a break of the link.
