@@ -199,11 +199,12 @@ void copies(Rows& out) {
   const double seconds = 5;
   GuardLab lab("event_lag=20us,host_copy_bytes_per_us=550", Scheduling::kRealTime);
   const std::vector<std::string> way = {"--path", "copy", "--copy-bytes", "1100000"};
-  const Shares shares = shares_of(
-      lab.run({tenant("2ms", 30, seconds, "20us", way), tenant("2ms", 70, seconds, "20us", way)}),
-      {"2ms", "2ms"},
-      seconds);
-  out.add("30/70, copies to the device: points off", std::abs(shares.first - 30), "points", 1, Better::kLower);
+  const Shares shares =
+      shares_of(lab.run({tenant("2ms", 30, seconds, "20us", way), tenant("2ms", 70, seconds, "20us", way)}),
+                {"2ms", "2ms"},
+                seconds);
+  out.add(
+      "30/70, copies to the device: points off", std::abs(shares.first - 30), "points", 1, Better::kLower);
   out.add("30/70, copies to the device: copy engine busy", shares.busy, "%", 98, Better::kHigher);
 }
 

@@ -88,7 +88,7 @@ def a_slurm_script_is_submitted():
             assert job["name"] == "train", job
             spec = lab.job(job["id"])["spec"]
             assert "exec /bin/bash" in json.dumps(spec) and "'one'" in json.dumps(spec), spec
-        script.write_text("#!/bin/bash\n#SBATCH --array=1-10\necho\n")
+        script.write_text("#!/bin/bash\n#SBATCH --array=1-10:2\necho\n")
         refused = lab.tranche(lab.ana, "sbatch", str(script), code=2)
         assert "line 2" in refused and "--array" in refused, refused
 

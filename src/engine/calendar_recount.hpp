@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What is on a device and when, recounted from bookings and leases alone, instant by instant on a grid of
-// time. The calendar, the fleet and their rules are not asked: this is what tests hold them against.
+// What is on a device and when, recounted from bookings and leases alone, at every instant at which anything
+// begins. The calendar, the fleet and their rules are not asked: this is what tests hold them against.
 #include <algorithm>
 #include <vector>
 
@@ -13,7 +13,6 @@ namespace tranche::engine {
 struct Recount {
   const State& state;
   Instant now{};
-  Duration step{};  // All that happens, happens on multiples of it.
 
   struct Piece {
     Instant from{};
@@ -107,12 +106,20 @@ struct Recount {
     return pieces;
   }
 
+  [[nodiscard]] Pieces others_on(const Device& device) const {
+    Pieces others = claimed(device);
+    for (const Piece& one : staying(device)) others.push_back(one);
+    return others;
+  }
+
   [[nodiscard]] bool fits_on(const Device& device,
                              const wire::Ask& ask,
                              std::uint32_t group,
                              TimeSpan span) const {
-    Pieces others = claimed(device);
-    for (const Piece& one : staying(device)) others.push_back(one);
+    const Pieces others = others_on(device);
+    std::vector<Instant> begins{span.from};
+    for (const Piece& one : others)
+      if (one.from > span.from && one.from < span.to) begins.push_back(one.from);
     for (std::uint8_t start = 0; start < (ask.profile.empty() ? 1 : 8); ++start) {
       const Piece own = piece(device,
                               ask,
@@ -121,13 +128,12 @@ struct Recount {
                                .milli = static_cast<std::uint16_t>(ask.milli_each),
                                .vram = ask.vram_each,
                                .start = start});
-      bool always = true;
-      for (Instant at = span.from; always && at < span.to; at += step) {
+      const bool always = std::ranges::all_of(begins, [&](Instant at) {
         Pieces together{own};
         for (const Piece& one : others)
           if (one.from <= at && at < one.to) together.push_back(one);
-        always = legal(device, together);
-      }
+        return legal(device, together);
+      });
       if (always) return true;
     }
     return false;
@@ -148,17 +154,29 @@ struct Recount {
   }
 
   // How far the nearest window that fits is from the one that was wanted; nothing when none begins before
-  // `until`.
+  // `until`. It touches what is wanted, or something that begins or ends.
   [[nodiscard]] std::optional<Duration> nearest(const wire::Ask& ask,
                                                 std::uint32_t group,
                                                 TimeSpan wanted,
                                                 Instant until) const {
     const Duration length = wanted.to - wanted.from;
-    for (Duration far{}; wanted.from + far < until || wanted.from - far >= now; far += step) {
-      for (const Instant from : {wanted.from - far, wanted.from + far})
-        if (from >= now && from < until && fits(ask, group, {from, from + length})) return far;
-    }
-    return std::nullopt;
+    std::vector<Duration> distances;
+    const auto consider = [&](Instant from) {
+      if (from >= now && from < until) distances.push_back(from - wanted.from);
+    };
+    consider(wanted.from);
+    consider(now);
+    for (const auto& [id, device] : state.devices)
+      for (const Piece& one : others_on(device)) {
+        consider(one.to);
+        consider(one.from - length);
+      }
+    const auto far = [](Duration one) { return one < Duration{} ? -one : one; };
+    std::ranges::sort(distances, {}, far);
+    const auto fitting = std::ranges::find_if(distances, [&](Duration one) {
+      return fits(ask, group, {wanted.from + one, wanted.from + one + length});
+    });
+    return fitting == distances.end() ? std::nullopt : std::optional(far(*fitting));
   }
 };
 

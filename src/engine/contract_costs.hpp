@@ -17,8 +17,8 @@ void move_bought(State&, const Meter&, const Charged&, CostLine& job);
 // Into its buyer's costs: what was delivered since it was counted last, and is earned by that. `lost` is
 // what was not, in all.
 void count_delivery(State&, Contract&, Instant until, Duration lost, Money earned);
-// Purchases of the line count as they are delivered from now on; those of before, which counted when they were
-// made, go on to be worth what they were.
+// Purchases of the line count as they are delivered from now on; those of before, which counted when they
+// were made, go on to be worth what they were.
 void count_as_delivered(CostLine& of_exchange);
 // What will be counted with the next settlement, by day: thousandths times milliseconds, and its worth.
 using VisitDelivered = std::function<void(const CostKey&, std::int64_t, Money)>;

@@ -155,8 +155,9 @@ StatedSize size_in_entry(std::uint16_t kind, const unsigned char* payload, std::
 
 // What unpacks within `left` bytes tells everything. Of the rest only the unpacked length is known.
 StatedSize size_in_packed(const FatEntry& entry, const unsigned char* payload, std::uint64_t& left) {
-  StatedSize size{rounded(std::min(entry.unpacked_bytes, UINT64_MAX / 4) * (entry.kind == kText ? kCodePerText : 1)),
-                  false};
+  StatedSize size{
+      rounded(std::min(entry.unpacked_bytes, UINT64_MAX / 4) * (entry.kind == kText ? kCodePerText : 1)),
+      false};
   const std::uint64_t packed = std::min<std::uint64_t>(entry.packed_bytes, entry.payload_bytes);
   const std::uint64_t way = entry.flags & kCompressed;
   if ((way != kLz4 && way != kZstd) || entry.unpacked_bytes == 0 || entry.unpacked_bytes > left) return size;

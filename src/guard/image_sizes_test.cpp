@@ -79,7 +79,9 @@ TEST_CASE("image sizes: ELF that lies about where its sections are, or how large
   CHECK(elf_length(image.data()) == 0);
   CHECK(size_in_elf(image.data(), image.size()).bytes == 0);
   std::string endless = elf_with(UINT64_MAX - 7);
-  put(endless, sizeof(Elf64_Ehdr) + sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_addralign), std::uint64_t{16});
+  put(endless,
+      sizeof(Elf64_Ehdr) + sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_addralign),
+      std::uint64_t{16});
   CHECK(size_in_elf(endless.data(), endless.size()).bytes > (1ULL << 60));
 }
 

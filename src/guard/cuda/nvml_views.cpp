@@ -147,11 +147,11 @@ GUARD_EXPORT int nvmlDeviceGetMemoryInfo_v2(void* handle, NvmlMemory2* memory) {
   return outcome;
 }
 
-#define GUARD_LIST(name, Info)                                                             \
-  GUARD_EXPORT int name(void* device, unsigned* count, Info* out) {                        \
-    if (count == nullptr) return REAL(name)(device, count, out);                           \
+#define GUARD_LIST(name, Info)                                                            \
+  GUARD_EXPORT int name(void* device, unsigned* count, Info* out) {                       \
+    if (count == nullptr) return REAL(name)(device, count, out);                          \
     const auto ask = [&](Info* all, unsigned& n) { return REAL(name)(device, &n, all); }; \
-    return hand_out_own(ask, *count, out);                                                 \
+    return hand_out_own(ask, *count, out);                                                \
   }
 GUARD_LIST(nvmlDeviceGetComputeRunningProcesses, Info1)
 GUARD_LIST(nvmlDeviceGetComputeRunningProcesses_v2, Info2)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tenant that keeps the device full: --kernel 2ms --path plain|ex|cooperative|grid|graph|ptsz|copy --stream
 // own|null|legacy|per-thread --lookup plt|dlsym|procaddress --in-flight 16 --seconds 10 --grid 1024 --nodes 1
-// --copy-bytes 1000000 --start-ns (CLOCK_MONOTONIC) --lead-seconds 0. Prints how many kernels, or copies to the
-// device, ended inside the window, and in each second of it, by its own events.
+// --copy-bytes 1000000 --start-ns (CLOCK_MONOTONIC) --lead-seconds 0. Prints how many kernels, or copies to
+// the device, ended inside the window, and in each second of it, by its own events.
 #include "client.h"
 
 typedef CUresult (*LaunchKernel)(CUfunction,
