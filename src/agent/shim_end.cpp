@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <dirent.h>
+#include <map>
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -42,20 +43,42 @@ std::vector<int> processes_beside(int init) {
 
 constexpr std::uint64_t kJustBegun = 1'000'000;  // Microseconds.
 
-// The first that appears beside those who heard it, while a job has just begun: its shell was on the way to
-// start the program, which would never know.
-void signal_newcomer(int init, const std::vector<int>& heard, int signal, BootTime until) {
+// Which program each of them runs.
+using Programs = std::map<int, ino_t>;
+
+Programs programs_beside(int init) {
+  Programs found;
+  for (const int pid : processes_beside(init)) {
+    struct stat image{};
+    if (::stat(("/proc/" + std::to_string(pid) + "/exe").c_str(), &image) == 0) found[pid] = image.st_ino;
+  }
+  return found;
+}
+
+// A shell alone, or with a child that is still the same shell.
+bool is_shell_alone(const Programs& programs) {
+  return !programs.empty() && programs.size() <= 2 &&
+         programs.begin()->second == programs.rbegin()->second;
+}
+
+// Whoever appears beside those who heard it, and whoever became another program since, while a job has just
+// begun: its shell was on the way to start the program, which would never know. A shell that has just forked
+// may have heard it in vain, too, by the trap that it forgets when it becomes the program.
+void signal_program(int init, Programs heard, int signal, BootTime until) {
   constexpr int kEachMilliseconds = 10;
+  const ino_t shell = heard.begin()->second;
   until = std::min(until, boot_time() + nanoseconds(std::chrono::seconds(3)));
   while (boot_time() < until) {
-    bool found = false;
-    const std::vector<int> now = processes_beside(init);
-    for (const int pid : now) {
-      if (std::find(heard.begin(), heard.end(), pid) != heard.end()) continue;
+    const Programs now = programs_beside(init);
+    bool found = now.empty();
+    for (const auto& [pid, image] : now) {
+      const auto known = heard.find(pid);
+      if (known != heard.end() && known->second == image) continue;
       signal_process(pid, signal);
-      found = true;
+      heard[pid] = image;
+      found |= image != shell;
     }
-    if (found || now.empty()) return;
+    if (found) return;
     ::poll(nullptr, 0, kEachMilliseconds);
   }
 }
@@ -80,14 +103,14 @@ void Supervisor::stop_job(EndReason reason, BootTime grace, const std::string& w
   set_phase(JobPhase::kStopping);
   const int signal = plan_.checkpoint_signal > 0 ? plan_.checkpoint_signal : SIGTERM;
   const int init = static_cast<int>(page_->init.load());
-  const std::vector<int> before = init > 0 ? processes_beside(init) : std::vector<int>{};
+  const Programs before = init > 0 ? programs_beside(init) : Programs{};
   const bool heard = signal_all(signal);
   const std::uint64_t since = page_->running_since;
   // Its command has not begun, would never hear of it, and has nothing to save.
   if (!heard && since == 0) return kill_job(reason, why);
   const auto now = static_cast<std::uint64_t>(wall_time().time_since_epoch().count());
-  if (before.size() == 1 && (since == 0 || now < since + kJustBegun))
-    signal_newcomer(init, before, signal, kill_at_);
+  if (is_shell_alone(before) && (since == 0 || now < since + kJustBegun))
+    signal_program(init, before, signal, kill_at_);
 }
 
 void Supervisor::kill_job(EndReason reason, const std::string& why) {
