@@ -147,7 +147,7 @@ def a_test_that_is_waited_for_ends_with_its_verdict():
         assert view["items"][0]["last_test"]["verdict"] == "critical", view
         tranche(site, operator, "node", "test", "nowhere", "--wait", status=3)
         tranche(site, operator, "node", "test", "here", "--level", "thorough", "--wait", status=2)
-        tranche(site, site.token, "node", "test", "here", "--wait", status=3)
+        tranche(site, site.token, "node", "test", "here", "--wait", status=4)
         # Whoever says that nothing is wrong with it is told otherwise by the same test.
         tranche(site, operator, "repair", "dismiss", case["id"])
         site.until(lambda: [one for one in site.operator.get("/v1/repairs").json["items"] if one["id"] != case["id"]], agent.log_text)

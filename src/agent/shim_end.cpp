@@ -57,8 +57,7 @@ Programs programs_beside(int init) {
 
 // A shell alone, or with a child that is still the same shell.
 bool is_shell_alone(const Programs& programs) {
-  return !programs.empty() && programs.size() <= 2 &&
-         programs.begin()->second == programs.rbegin()->second;
+  return !programs.empty() && programs.size() <= 2 && programs.begin()->second == programs.rbegin()->second;
 }
 
 // Whoever appears beside those who heard it, and whoever became another program since, while a job has just
