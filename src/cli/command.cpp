@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 
 namespace tranche::cli {
@@ -30,6 +31,30 @@ const Option& Option::between(int least, int most) const {
   option_->check(CLI::Range(least, most));
   return *this;
 }
+const Option& Option::between(unsigned least, unsigned most) const {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+const Option& Option::between(double least, double most) const {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+const Option& Option::positive() const {
+  option_->check(CLI::PositiveNumber);
+  return *this;
+}
+const Option& Option::not_negative() const {
+  option_->check(CLI::NonNegativeNumber);
+  return *this;
+}
+const Option& Option::one_of(const std::vector<std::string>& values) const {
+  option_->check(CLI::IsMember(values));
+  return *this;
+}
+const Option& Option::checked_by(std::function<std::string(const std::string&)> problem) const {
+  option_->check(std::move(problem));
+  return *this;
+}
 const Option& Option::capture_default_str() const {
   option_->capture_default_str();
   return *this;
@@ -52,6 +77,7 @@ Option Command::add_option(const std::string& name, Value& value, const std::str
 TRANCHE_OPTION_OF(std::string)
 TRANCHE_OPTION_OF(std::vector<std::string>)
 TRANCHE_OPTION_OF(std::optional<std::string>)
+TRANCHE_OPTION_OF(std::filesystem::path)
 TRANCHE_OPTION_OF(std::uint64_t)
 TRANCHE_OPTION_OF(std::uint32_t)
 TRANCHE_OPTION_OF(std::uint16_t)
@@ -76,6 +102,10 @@ void Command::also(const std::string& name) const {
   app_->alias(name);
 }
 
+void Command::hide() const {
+  app_->group("");
+}
+
 std::size_t Command::count(const std::string& option) const {
   return app_->count(option);
 }
@@ -84,25 +114,60 @@ bool Command::subcommand_given() const {
   return !app_->get_subcommands().empty();
 }
 
-Command add_command(const Command& parent, const CommandText& text) {
-  CLI::App& above = parent;
-  CLI::App* const command = above.add_subcommand(text.name, text.about);
-  std::string footer = "\nExamples:\n";
-  std::size_t at = 0;
-  while (at < text.examples.size()) {
-    const std::size_t end = std::min(text.examples.find('\n', at), text.examples.size());
-    footer += "  $ " + text.examples.substr(at, end - at) + "\n";
+Root::Root(const Text& text) : app_(std::make_unique<CLI::App>(text.about, text.name)) {
+  app_->set_version_flag("--version", text.version);
+  app_->require_subcommand(1);
+  app_->fallthrough();  // Flags of every command may stand after it.
+}
+Root::~Root() = default;
+
+namespace {
+
+// Each line of `examples` behind `lead`.
+std::string examples_after(std::string_view lead, std::string_view examples) {
+  std::string out;
+  for (std::size_t at = 0; at < examples.size();) {
+    const std::size_t end = std::min(examples.find('\n', at), examples.size());
+    out += std::string(lead).append(examples.substr(at, end - at)) + "\n";
     at = end + 1;
   }
-  command->footer(footer + "\nFlags of every command: tranche --help");
+  return out;
+}
+
+Command add(const Command& parent, const CommandText& text, const std::string& footer) {
+  CLI::App& above = parent;
+  CLI::App* const command = above.add_subcommand(text.name, text.about);
+  command->footer(footer);
   return *command;
 }
 
-Command add_group(const Command& parent, const CommandText& text) {
-  const Command group = add_command(parent, text);
+Command wants_verb(const Command& group) {
   CLI::App& app = group;
   app.require_subcommand(1);
   return group;
+}
+
+}  // namespace
+
+Command add_command(const Command& parent, const CommandText& text) {
+  return add(
+      parent,
+      text,
+      "\nExamples:\n" + examples_after("  $ ", text.examples) + "\nFlags of every command: tranche --help");
+}
+
+Command add_group(const Command& parent, const CommandText& text) {
+  return wants_verb(add_command(parent, text));
+}
+
+Command add_local_command(const Command& parent, const CommandText& text) {
+  std::string footer = "Example:\n" + examples_after("  ", text.examples);
+  footer.pop_back();  // Help ends the line itself.
+  return add(parent, text, footer);
+}
+
+Command add_local_group(const Command& parent, const CommandText& text) {
+  return wants_verb(add_local_command(parent, text));
 }
 
 }  // namespace tranche::cli

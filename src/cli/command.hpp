@@ -4,6 +4,7 @@
 // headers take longer to compile than most commands: only command.cpp and what walks the tree read them.
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,13 @@ class Option {
   const Option& repeatable() const;  // One value each time it is given.
   const Option& expected(int least, int most) const;
   const Option& between(int least, int most) const;
+  const Option& between(unsigned least, unsigned most) const;
+  const Option& between(double least, double most) const;
+  const Option& positive() const;
+  const Option& not_negative() const;
+  const Option& one_of(const std::vector<std::string>& values) const;
+  // What is wrong with a value, in words; nothing: it is taken.
+  const Option& checked_by(std::function<std::string(const std::string&)> problem) const;
   const Option& capture_default_str() const;
   const Option& needs(const Option& other) const;
   const Option& excludes(const Option& other) const;
@@ -43,17 +51,36 @@ class Command {
       : app_(&app) {}  // NOLINT(google-explicit-constructor): the same thing by another name.
   operator CLI::App&() const { return *app_; }  // NOLINT(google-explicit-constructor)
 
-  // For the kinds of value that command.cpp knows: text, a list of texts, a number, an optional one of them.
+  // For the kinds of value that command.cpp knows: text, a path, a list of texts, a number, an optional one.
   template <class Value>
   Option add_option(const std::string& name, Value& value, const std::string& about) const;
   Option add_flag(const std::string& name, bool& value, const std::string& about) const;
   void callback(std::function<void()> run) const;
   void also(const std::string& name) const;                          // Another name for it.
+  void hide() const;                                                 // Nobody types it: not in the list.
   [[nodiscard]] std::size_t count(const std::string& option) const;  // How often it was given.
   [[nodiscard]] bool subcommand_given() const;
 
  private:
   CLI::App* app_;
+};
+
+// The program itself, below which every command stands.
+class Root {
+ public:
+  struct Text {
+    std::string name{};
+    std::string about{};
+    std::string version{};
+  };
+  explicit Root(const Text& text);
+  ~Root();
+  Root(const Root&) = delete;
+  Root& operator=(const Root&) = delete;
+  operator Command() const { return *app_; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  std::unique_ptr<CLI::App> app_;
 };
 
 struct CommandText {
@@ -64,6 +91,10 @@ struct CommandText {
 Command add_command(const Command& parent, const CommandText& text);
 // A noun whose verbs follow: it does nothing by itself.
 Command add_group(const Command& parent, const CommandText& text);
+// The same for what works on this machine: its help does not lead to the flags of every command, most of
+// which are about a server.
+Command add_local_command(const Command& parent, const CommandText& text);
+Command add_local_group(const Command& parent, const CommandText& text);
 
 // The value of an option that names an enumerator: any case, '-' for '_'. A usage failure names the nearest.
 template <wire::DescribedEnum E>

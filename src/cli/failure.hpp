@@ -27,6 +27,12 @@ class Failure : public std::exception {
   std::vector<std::string> lines_;
 };
 
+// A usage failure about one option; whoever reports it adds where the help of the command is.
+class WrongValue : public Failure {
+ public:
+  WrongValue(const std::string& option, const std::string& why) : Failure(kUsage, {option + ": " + why}) {}
+};
+
 // A command that has done its work ends with a code of its own (`run --wait`), or early with kOk.
 Failure quiet_end(Exit code);
 Failure usage_failure(std::string what, std::string next = {});

@@ -46,6 +46,10 @@ std::string conversion_text(std::string_view said) {
          std::string(said.substr(between + kBetween.size())) + "'";
 }
 
+std::string where_help_is(const CLI::App& command) {
+  return "see: " + path_of(command) + " --help";
+}
+
 Failure failure_of(const CLI::App& root, const CLI::ParseError& error) {
   const CLI::App& command = deepest(root);
   std::string what = conversion_text(error.what());
@@ -66,7 +70,7 @@ Failure failure_of(const CLI::App& root, const CLI::ParseError& error) {
     if (option && !hint.empty()) hint.insert(hint.find('\'') + 1, "--");
   }
   std::replace(what.begin(), what.end(), '\n', ' ');
-  std::string next = "see: " + path_of(command) + " --help";
+  const std::string next = where_help_is(command);
   return usage_failure(what, hint.empty() ? next : hint + " " + next);
 }
 
@@ -87,6 +91,9 @@ int parse_and_run(const Command& command, Program& program, int argc, char** arg
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return root.exit(error);  // --help, --version
     report(failure_of(root, error), program);
+    return kUsage;
+  } catch (const WrongValue& wrong) {
+    report(usage_failure(wrong.what(), where_help_is(deepest(root))), program);
     return kUsage;
   } catch (const Failure& failure) {
     report(failure, program);
