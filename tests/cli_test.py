@@ -414,6 +414,7 @@ def help_and_completion(w):
     error(w, code=2)
     error(w, "quota", code=2)
     assert w.cli("--version").strip()
+    assert "agent-sandbox" not in w.cli("--help") and ["agent-sandbox"] in paths, "there, and not in the list"
     script = w.folder / "completion.bash"
     script.write_text(w.cli("completion", "bash"))
     done = subprocess.run(["bash", "-c", f"source {script}; COMP_WORDS=(tranche quota s); COMP_CWORD=2; _tranche;"
@@ -424,6 +425,17 @@ def help_and_completion(w):
     assert done.stdout.split() == ["json", "jsonl"], done.stdout
     assert "complete -c tranche" in w.cli("completion", "fish") and "#compdef" in w.cli("completion", "zsh")
     error(w, "completion", "tcsh", code=2)
+
+
+def wrong_values_on_this_machine(w):
+    """Found while the words are read, or only when the command runs: the same to whoever typed them."""
+    agent, server = ["agent", "--data", w.folder / "wrong"], ["server", "--data", w.folder / "wrong"]
+    for words, told in ((agent + ["--job-network", "some"], "--job-network: some not in {private,none,host}"),
+                        (agent + ["--label", "x"], "--label: write NAME=VALUE, not x"),
+                        (agent + ["--label", "a=1", "--label", "y"], "--label: write NAME=VALUE, not y"),
+                        (server + ["--gateway-threads", "65"], "--gateway-threads: Value 65 not in range 1 to 64"),
+                        (server + ["--lease", "long"], "--lease: 'long' is no duration; write for example 30s")):
+        assert error(w, *words, code=2) == f"tranche: {told}\n  see: tranche {words[0]} --help\n", w.stderr
 
 
 def doctor(w):
@@ -439,7 +451,8 @@ def unreachable(w):
 
 
 CASES = [login_and_contexts, parties, roles_and_tokens, passwords, password_is_not_echoed, quotas, rules, platform, jobs,
-         sizes, waiting, why, idempotency, events_and_audit, output_and_flags, help_and_completion, doctor, unreachable]
+         sizes, waiting, why, idempotency, events_and_audit, output_and_flags, help_and_completion,
+         wrong_values_on_this_machine, doctor, unreachable]
 
 
 def run_all():

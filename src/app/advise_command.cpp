@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tranche advise`: what the past says about the fleet, each piece of advice with the run that shows it.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -45,8 +44,8 @@ void run_advise(const AdviseArguments& arguments, const cli::GlobalFlags& flags)
 
 }  // namespace
 
-void add_advise_command(CLI::App& root, cli::Program& program) {
-  CLI::App& command = cli::add_command(
+void add_advise_command(const cli::Command& root, cli::Program& program) {
+  const cli::Command command = cli::add_command(
       root,
       {"advise",
        "Which devices are under-used, which sharing or partitions would serve, what that saves",
@@ -54,21 +53,21 @@ void add_advise_command(CLI::App& root, cli::Program& program) {
        "tranche advise --jobs week.csv --fleet 8x8xH100-SXM5-80GB -o json"});
   auto arguments = std::make_shared<AdviseArguments>();
   command.add_option("--data", arguments->source.data, "A server's data folder: its own past is looked at")
-      ->type_name("FOLDER");
+      .type_name("FOLDER");
   command
       .add_option(
           "--jobs", arguments->source.jobs, "A workload as CSV instead, as `tranche sim whatif` reads it")
-      ->type_name("FILE");
+      .type_name("FILE");
   command
       .add_option(
           "--fleet", arguments->source.fleet, "Nodes x devices x model, instead of the nodes known there")
-      ->type_name("FLEET");
+      .type_name("FLEET");
   command
       .add_option(
           "--last", arguments->source.last, "Only the jobs of so much time before the end, such as 7d")
-      ->type_name("DURATION");
+      .type_name("DURATION");
   command.add_option("--slack", arguments->slack, "Seconds that the P95 wait may grow in a smaller fleet")
-      ->check(CLI::NonNegativeNumber);
+      .not_negative();
   command.callback([arguments, &program] { run_advise(*arguments, program.flags); });
 }
 

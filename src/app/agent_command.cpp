@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tranche agent`: this machine's devices become capacity of a server, until SIGTERM.
-#include <CLI/CLI.hpp>
 #include <array>
 #include <csignal>
 #include <cstdlib>
@@ -22,6 +21,7 @@
 #include "app/guard_run.hpp"
 #include "app/log.hpp"
 #include "base/text.hpp"
+#include "cli/command.hpp"
 #include "wire/node_label.hpp"
 
 namespace tranche::app {
@@ -54,11 +54,11 @@ wire::TextMap labels_of(const std::vector<std::string>& entries) {
   for (const std::string& entry : entries) {
     const auto equals = entry.find('=');
     if (equals == std::string::npos || equals == 0)
-      throw CLI::ValidationError("--label", "write NAME=VALUE, not " + entry);
+      throw cli::WrongValue("--label", "write NAME=VALUE, not " + entry);
     labels.set(entry.substr(0, equals), entry.substr(equals + 1));
   }
   if (const std::string problem = wire::label_problem(labels); !problem.empty())
-    throw CLI::ValidationError("--label", problem);
+    throw cli::WrongValue("--label", problem);
   return labels;
 }
 
@@ -81,7 +81,7 @@ agent::Identity identity_of(const AgentFlags& flags, const std::filesystem::path
 void set_job_network(agent::NodeRules& rules, const AgentFlags& flags) {
   for (const std::string& network : flags.networks_allowed)
     if (!agent::is_network(network))
-      throw CLI::ValidationError("--job-network-allow", "not a network such as 10.1.0.0/16: " + network);
+      throw cli::WrongValue("--job-network-allow", "not a network such as 10.1.0.0/16: " + network);
   rules.networks_allowed = flags.networks_allowed;
   if (flags.job_network == "host") rules.network = agent::NetworkKind::kNode;
   if (flags.job_network != "private") return;
@@ -105,12 +105,12 @@ agent::AgentOptions options_of(const AgentFlags& flags, const std::filesystem::p
   if (!flags.images.empty()) options.rules.images = std::filesystem::absolute(flags.images);
   if (!flags.log_quota.empty()) {
     const auto quota = parse_bytes(flags.log_quota);
-    if (!quota) throw CLI::ValidationError("--log-quota", "not a size: " + flags.log_quota);
+    if (!quota) throw cli::WrongValue("--log-quota", "not a size: " + flags.log_quota);
     options.rules.log_quota = *quota;
   }
   if (!flags.meter_every.empty()) {
     const auto period = parse_duration(flags.meter_every);
-    if (!period || period->count() <= 0) throw CLI::ValidationError("--meter-every", "not a length of time");
+    if (!period || period->count() <= 0) throw cli::WrongValue("--meter-every", "not a length of time");
     options.meter_every = *period;
   }
   options.labels = labels_of(flags.labels);
@@ -120,7 +120,7 @@ agent::AgentOptions options_of(const AgentFlags& flags, const std::filesystem::p
   if (!flags.shared_volumes.empty()) {
     options.shared_volumes = std::filesystem::absolute(flags.shared_volumes);
     if (!std::filesystem::is_directory(options.shared_volumes))
-      throw CLI::ValidationError("--shared-volumes", "there is no folder " + flags.shared_volumes);
+      throw cli::WrongValue("--shared-volumes", "there is no folder " + flags.shared_volumes);
   }
   options.simulated = !flags.simulated.empty();
   options.end_jobs_on_exit = flags.drain_on_exit;
@@ -187,76 +187,76 @@ void run_agent(const AgentFlags& flags) {
   if (world) world->cgroups->remove("");  // Unless a job goes on in it.
 }
 
-void add_agent(CLI::App& root) {
-  auto* command = root.add_subcommand("agent", "Offer this machine's devices to a server");
-  command->footer("Example:\n  tranche agent --server https://HOST:7879 --token JOIN --ca-pin sha256:…");
+void add_agent(const cli::Command& root) {
+  const cli::Command command =
+      cli::add_local_command(root,
+                             {"agent",
+                              "Offer this machine's devices to a server",
+                              "tranche agent --server https://HOST:7879 --token JOIN --ca-pin sha256:…"});
   auto flags = std::make_shared<AgentFlags>();
-  command->add_option("--server", flags->server, "https://HOST:PORT, at the first start");
-  command->add_option("--token", flags->token, "Join token of tranche node add, at the first start");
-  command->add_option("--ca-pin", flags->pin, "Fingerprint of the server's authority, at the first start");
-  command->add_option("--name", flags->name, "Name of the node; else the host's");
-  command->add_option("--data", flags->data, "Where identity, logs and scratch are kept");
-  command->add_option(
+  command.add_option("--server", flags->server, "https://HOST:PORT, at the first start");
+  command.add_option("--token", flags->token, "Join token of tranche node add, at the first start");
+  command.add_option("--ca-pin", flags->pin, "Fingerprint of the server's authority, at the first start");
+  command.add_option("--name", flags->name, "Name of the node; else the host's");
+  command.add_option("--data", flags->data, "Where identity, logs and scratch are kept");
+  command.add_option(
       "--simulated", flags->simulated, "Script of devices that do not exist; nothing executes");
-  command->add_option("--label", flags->labels, "NAME=VALUE, for placement; may be repeated")->take_all();
+  command.add_option("--label", flags->labels, "NAME=VALUE, for placement; may be repeated");
   command
-      ->add_option(
+      .add_option(
           "--job-network", flags->job_network, "What jobs that ask for a network get: private, none or host")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"private", "none", "host"}));
+      .capture_default_str()
+      .one_of({"private", "none", "host"});
+  command.add_option("--job-network-allow",
+                     flags->networks_allowed,
+                     "A private network that jobs may reach, e.g. 10.1.0.0/16; may be repeated");
   command
-      ->add_option("--job-network-allow",
-                   flags->networks_allowed,
-                   "A private network that jobs may reach, e.g. 10.1.0.0/16; may be repeated")
-      ->take_all();
-  command
-      ->add_option(
+      .add_option(
           "--soft-sharing",
           flags->soft_sharing,
           "How soft slices of NVIDIA devices share: time-slice, or mps (one daemon a tenant and device)")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"time-slice", "mps"}));
+      .capture_default_str()
+      .one_of({"time-slice", "mps"});
   command
-      ->add_option(
+      .add_option(
           "--service-address", flags->service_address, "Own address where the gateway reaches services")
-      ->capture_default_str();
-  command->add_option(
+      .capture_default_str();
+  command.add_option(
       "--images", flags->images, "Folder of the images that jobs may name; else images/ of the data");
   command
-      ->add_option("--volume-encryption", flags->volume_encryption, "Encrypt new volumes at rest: on or off")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"on", "off"}));
+      .add_option("--volume-encryption", flags->volume_encryption, "Encrypt new volumes at rest: on or off")
+      .capture_default_str()
+      .one_of({"on", "off"});
   command
-      ->add_option("--shared-volumes",
-                   flags->shared_volumes,
-                   "Folder that every node of a pool mounts: offers the volumes in it")
-      ->type_name("PATH");
+      .add_option("--shared-volumes",
+                  flags->shared_volumes,
+                  "Folder that every node of a pool mounts: offers the volumes in it")
+      .type_name("PATH");
   command
-      ->add_option(
-          "--image-runtime",
-          flags->image_runtime,
-          "Who starts jobs with an image: auto (crun where it is installed), none (the agent itself)")
-      ->check(CLI::IsMember({"auto", "none"}))
-      ->capture_default_str();
+      .add_option("--image-runtime",
+                  flags->image_runtime,
+                  "Who starts jobs with an image: auto (crun where it is installed), none (the agent itself)")
+      .one_of({"auto", "none"})
+      .capture_default_str();
   command
-      ->add_option(
+      .add_option(
           "--time-slice",
           flags->time_slice,
           "How long a job on a soft slice of an NVIDIA device has it at a time: default, short, medium, long")
-      ->check(CLI::IsMember({"default", "short", "medium", "long"}))
-      ->capture_default_str();
-  command->add_flag(
+      .one_of({"default", "short", "medium", "long"})
+      .capture_default_str();
+  command.add_flag(
       "--exclusive-devices", flags->exclusive_devices, "Dedicated NVIDIA devices take one process at a time");
-  command->add_option("--log-quota", flags->log_quota, "Bytes kept of each output stream, e.g. 64MiB");
-  command->add_option("--meter-every", flags->meter_every, "How often use is reported, e.g. 10s");
-  command->add_flag(
+  command.add_option("--log-quota", flags->log_quota, "Bytes kept of each output stream, e.g. 64MiB");
+  command.add_option("--meter-every", flags->meter_every, "How often use is reported, e.g. 10s");
+  command.add_flag(
       "--drain-on-exit", flags->drain_on_exit, "End jobs with the agent, instead of leaving them");
-  command->callback([flags] { run_agent(*flags); });
+  command.callback([flags] { run_agent(*flags); });
 }
 
 }  // namespace
 
-void add_agent_commands(CLI::App& root, int& status) {
+void add_agent_commands(const cli::Command& root, int& status) {
   add_agent(root);
   add_agent_sandbox_command(root, status);
 }

@@ -2,12 +2,12 @@
 #pragma once
 // The commands of a node.
 
-namespace CLI {
-class App;
+namespace tranche::cli {
+class Command;
 }
 
 namespace tranche::app {
 
-void add_agent_sandbox_command(CLI::App& root, int& status);
+void add_agent_sandbox_command(const cli::Command& root, int& status);
 
 }  // namespace tranche::app

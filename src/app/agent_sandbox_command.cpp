@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tranche agent-sandbox`: one command in the sandbox that jobs get, on this machine.
-#include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <stdexcept>
+#include <string>
+#include <unistd.h>
+#include <vector>
 
 #include "agent/sandbox_try.hpp"
 #include "app/agent_commands.hpp"
 #include "app/guard_run.hpp"
 #include "base/text.hpp"
+#include "cli/command.hpp"
 
 namespace tranche::app {
 namespace {
@@ -70,32 +75,34 @@ int run(const Flags& flags) {
 
 }  // namespace
 
-void add_agent_sandbox_command(CLI::App& root, int& status) {
-  auto* command = root.add_subcommand("agent-sandbox", "Run a command in the sandbox that jobs get");
-  command->group("");  // For operators and tests; not in the list.
-  command->footer("Example:\n  tranche agent-sandbox --data /var/tmp/try 'id; ls /'");
+void add_agent_sandbox_command(const cli::Command& root, int& status) {
+  const cli::Command command =
+      cli::add_local_command(root,
+                             {"agent-sandbox",
+                              "Run a command in the sandbox that jobs get",
+                              "tranche agent-sandbox --data /var/tmp/try 'id; ls /'"});
+  command.hide();  // For operators and tests.
   auto flags = std::make_shared<Flags>();
-  command->add_option("--data", flags->data, "Folder for scratch")->required();
-  command->add_option("--memory", flags->memory, "Memory limit");
-  command->add_option("--disk", flags->disk, "Scratch limit");
-  command->add_option("--images", flags->images, "Folder of images");
-  command->add_option("--image", flags->image, "Image by its name in that folder");
-  command->add_option("--cpus", flags->cpus, "CPUs");
-  command->add_option("--time", flags->time, "Time limit");
-  command->add_option("--setup", flags->setup, "Setup step");
-  command->add_option("--processes", flags->processes, "Process limit");
-  command->add_option("--files", flags->files, "File limit");
-  command->add_option("--logs", flags->logs, "Quota of each output stream");
-  command->add_option("--env", flags->envs, "NAME=VALUE")->take_all();
-  command->add_option("--job-network", flags->network, "With a network: private or host")
-      ->check(CLI::IsMember({"private", "host"}));
-  command->add_option("--job-network-allow", flags->networks_allowed, "A private network that it may reach")
-      ->take_all();
-  command->add_option("--image-runtime", flags->runtime, "Start images through crun: auto or none")
-      ->check(CLI::IsMember({"auto", "none"}));
-  command->add_option("--before", flags->before, "Shell text of a job of the same tenant that runs first");
-  command->add_option("command", flags->command, "Shell text")->required();
-  command->callback([flags, &status] { status = run(*flags); });
+  command.add_option("--data", flags->data, "Folder for scratch").required();
+  command.add_option("--memory", flags->memory, "Memory limit");
+  command.add_option("--disk", flags->disk, "Scratch limit");
+  command.add_option("--images", flags->images, "Folder of images");
+  command.add_option("--image", flags->image, "Image by its name in that folder");
+  command.add_option("--cpus", flags->cpus, "CPUs");
+  command.add_option("--time", flags->time, "Time limit");
+  command.add_option("--setup", flags->setup, "Setup step");
+  command.add_option("--processes", flags->processes, "Process limit");
+  command.add_option("--files", flags->files, "File limit");
+  command.add_option("--logs", flags->logs, "Quota of each output stream");
+  command.add_option("--env", flags->envs, "NAME=VALUE");
+  command.add_option("--job-network", flags->network, "With a network: private or host")
+      .one_of({"private", "host"});
+  command.add_option("--job-network-allow", flags->networks_allowed, "A private network that it may reach");
+  command.add_option("--image-runtime", flags->runtime, "Start images through crun: auto or none")
+      .one_of({"auto", "none"});
+  command.add_option("--before", flags->before, "Shell text of a job of the same tenant that runs first");
+  command.add_option("command", flags->command, "Shell text").required();
+  command.callback([flags, &status] { status = run(*flags); });
 }
 
 }  // namespace tranche::app

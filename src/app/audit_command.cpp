@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // audit: who did what, and is the history what was written? Lives here because checking a file needs no
 // server, only the journal's own rules.
-#include <CLI/CLI.hpp>
-#include <chrono>
+#include <algorithm>
 #include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "app/commands.hpp"
 #include "base/text.hpp"
@@ -120,21 +122,21 @@ void show(Session& session, const std::string& body, const AuditVerdict& verdict
   if (!verdict.intact) throw cli::quiet_end(cli::kOther);
 }
 
-void add_verify(CLI::App& group, cli::Program& program) {
+void add_verify(const cli::Command& group, cli::Program& program) {
   struct Options {
     std::string file{}, key{};
   };
   const auto options = std::make_shared<Options>();
-  CLI::App& command =
+  const cli::Command command =
       cli::add_command(group,
                        {"verify",
                         "Find any changed, removed, inserted or reordered entry, and name the first",
                         "tranche audit verify\n"
                         "tranche audit verify --file export.jsonl --public-key server.pub"});
   command.add_option("--file", options->file, "An export, or a server's data folder: needs no server")
-      ->type_name("PATH");
+      .type_name("PATH");
   command.add_option("--public-key", options->key, "File with the key to trust, instead of the one inside")
-      ->type_name("FILE");
+      .type_name("FILE");
   command.callback([options, &program] {
     Session& session = program.session();
     if (!options->file.empty()) {
@@ -148,23 +150,23 @@ void add_verify(CLI::App& group, cli::Program& program) {
 
 }  // namespace
 
-void add_audit_commands(CLI::App& root, cli::Program& program) {
-  CLI::App& group = cli::add_group(root, {"audit", "Who did what, and proof of it", "tranche audit list"});
+void add_audit_commands(const cli::Command& root, cli::Program& program) {
+  const cli::Command group =
+      cli::add_group(root, {"audit", "Who did what, and proof of it", "tranche audit list"});
   const auto options = std::make_shared<ListOptions>();
-  CLI::App& listing = cli::add_command(group,
-                                       {"list",
-                                        "Changes and denials, newest first",
-                                        "tranche audit list --actor acme/research/ana --limit 20"});
-  listing.add_option("--actor", options->actor, "Only by this party")->type_name("PARTY");
-  listing.add_option("--action", options->action, "Only this action, such as submit_job")
-      ->type_name("ACTION");
-  listing.add_option("--limit", options->limit, "At most so many; else 50")->type_name("COUNT");
+  const cli::Command listing = cli::add_command(group,
+                                                {"list",
+                                                 "Changes and denials, newest first",
+                                                 "tranche audit list --actor acme/research/ana --limit 20"});
+  listing.add_option("--actor", options->actor, "Only by this party").type_name("PARTY");
+  listing.add_option("--action", options->action, "Only this action, such as submit_job").type_name("ACTION");
+  listing.add_option("--limit", options->limit, "At most so many; else 50").type_name("COUNT");
   listing.callback([options, &program] { list(program.session(), *options); });
   add_verify(group, program);
-  CLI::App& exporting = cli::add_command(group,
-                                         {"export",
-                                          "All of it as JSON Lines with hashes and signatures",
-                                          "tranche audit export > export.jsonl"});
+  const cli::Command exporting = cli::add_command(group,
+                                                  {"export",
+                                                   "All of it as JSON Lines with hashes and signatures",
+                                                   "tranche audit export > export.jsonl"});
   exporting.callback(
       [&program] { cli::write_stdout(program.session().call({.path = "/v1/audit/export"}).body); });
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tranche device`: the accelerators of this very machine, and whether they are fit for tenants. Needs no
 // server and no agent.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -232,37 +231,38 @@ void test(Session& session, const TestFlags& flags) {
 
 }  // namespace
 
-void add_device_commands(CLI::App& root, cli::Program& program) {
-  CLI::App& group = cli::add_group(root,
-                                   {"device",
-                                    "Accelerators of this machine, without a server",
-                                    "tranche device list\ntranche device test --level standard"});
+void add_device_commands(const cli::Command& root, cli::Program& program) {
+  const cli::Command group = cli::add_group(root,
+                                            {"device",
+                                             "Accelerators of this machine, without a server",
+                                             "tranche device list\ntranche device test --level standard"});
   const auto script = std::make_shared<std::string>();
-  CLI::App& listing = cli::add_command(
+  const cli::Command listing = cli::add_command(
       group, {"list", "What is in this machine", "tranche device list -o wide\ntranche device list -o json"});
-  listing.add_option("--simulated", *script, "List a scripted machine instead")->type_name("FILE");
+  listing.add_option("--simulated", *script, "List a scripted machine instead").type_name("FILE");
   listing.callback([script, &program] { list(program.session(), *script); });
 
   const auto flags = std::make_shared<TestFlags>();
-  CLI::App& testing = cli::add_command(group,
-                                       {"test",
-                                        "Is a device fit for tenants? Exits with 1 when one is not",
-                                        "tranche device test\n"
-                                        "tranche device test --level full --device GPU-1f2e -o json"});
+  const cli::Command testing =
+      cli::add_command(group,
+                       {"test",
+                        "Is a device fit for tenants? Exits with 1 when one is not",
+                        "tranche device test\n"
+                        "tranche device test --level full --device GPU-1f2e -o json"});
   testing.add_option("--level", flags->level, "quick (seconds), standard (all memory once) or full");
-  testing.add_option("--device", flags->device, "Only this one, by UUID or PCI address")->type_name("UUID");
+  testing.add_option("--device", flags->device, "Only this one, by UUID or PCI address").type_name("UUID");
   testing.add_option("--memory", flags->memory, "At most so much memory, e.g. 2GiB");
   testing.add_option("--cpu-memory",
                      flags->cpu_memory,
                      "Of a CPU device, whose memory is the machine's own, at most so much from standard on");
-  testing.add_option("--report", flags->report, "Write the report there, too, as JSON")->type_name("FILE");
+  testing.add_option("--report", flags->report, "Write the report there, too, as JSON").type_name("FILE");
   testing.add_option("--progress", flags->progress, "Write there how far the test is, as JSON")
-      ->type_name("FILE");
+      .type_name("FILE");
   testing
       .add_option("--together",
                   flags->together,
                   "Other devices that nobody uses: what is between them and this one is tested, too (NCCL)")
-      ->type_name("UUID");
+      .type_name("UUID");
   testing.add_flag("--scrub", flags->scrub, "Wipe free memory and read it back before the test");
   testing.add_flag("--own-only", flags->own_only, "Leave out tools of vendors");
   testing.callback([flags, &program] { test(program.session(), *flags); });

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/guard_change.hpp"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -10,7 +9,7 @@
 
 #include "app/guard_run.hpp"
 #include "base/text.hpp"
-#include "cli/failure.hpp"
+#include "cli/command.hpp"
 #include "guard/broker_pause.hpp"
 
 namespace tranche::app {
@@ -63,15 +62,12 @@ void change_limits(const Change& change) {
   throw std::runtime_error("no tenant " + change.name + " at this broker");
 }
 
-CLI::App* add_change(CLI::App& group,
-                     const std::shared_ptr<Change>& change,
-                     const char* name,
-                     const char* about,
-                     const char* example) {
-  auto* command = group.add_subcommand(name, about);
-  command->footer(std::string("Example:\n  ") + example);
-  command->add_option("tenant", change->name, "Its name in guard top")->required();
-  command->add_option("--socket", change->socket, "The broker's socket");
+cli::Command add_change(const cli::Command& group,
+                        const std::shared_ptr<Change>& change,
+                        const cli::CommandText& text) {
+  const cli::Command command = cli::add_local_command(group, text);
+  command.add_option("tenant", change->name, "Its name in guard top").required();
+  command.add_option("--socket", change->socket, "The broker's socket");
   return command;
 }
 
@@ -100,18 +96,17 @@ std::uint32_t share_of(const std::string& text) {
   return static_cast<std::uint32_t>(share);
 }
 
-void add_guard_changes(CLI::App& group) {
+void add_guard_changes(const cli::Command& group) {
   auto change = std::make_shared<Change>();
-  auto* limit = add_change(group,
-                           change,
-                           "limit",
-                           "Change the limits of a running tenant",
-                           "tranche guard limit run-1234 --compute 50%");
-  limit->add_option("--vram", change->vram, "New VRAM limit of each device");
-  limit->add_option("--compute", change->compute, "New share");
-  limit->add_option("--pause", change->pause, "on or off: as guard pause and guard resume")
-      ->check(CLI::IsMember({"on", "off"}));
-  limit->callback([change] {
+  const cli::Command limit = add_change(
+      group,
+      change,
+      {"limit", "Change the limits of a running tenant", "tranche guard limit run-1234 --compute 50%"});
+  limit.add_option("--vram", change->vram, "New VRAM limit of each device");
+  limit.add_option("--compute", change->compute, "New share");
+  limit.add_option("--pause", change->pause, "on or off: as guard pause and guard resume")
+      .one_of({"on", "off"});
+  limit.callback([change] {
     if (change->vram.empty() && change->compute.empty() && change->pause.empty())
       throw cli::usage_failure("nothing to change: --vram, --compute or --pause");
     if (change->pause.empty() || !change->vram.empty() || !change->compute.empty()) change_limits(*change);
@@ -119,10 +114,10 @@ void add_guard_changes(CLI::App& group) {
     if (change->pause == "off") resume(*change);
   });
   add_change(
-      group, change, "pause", "Stop a tenant's work and give its VRAM back", "tranche guard pause run-1234")
-      ->callback([change] { pause(*change); });
-  add_change(group, change, "resume", "Let a paused tenant go on", "tranche guard resume run-1234")
-      ->callback([change] { resume(*change); });
+      group, change, {"pause", "Stop a tenant's work and give its VRAM back", "tranche guard pause run-1234"})
+      .callback([change] { pause(*change); });
+  add_change(group, change, {"resume", "Let a paused tenant go on", "tranche guard resume run-1234"})
+      .callback([change] { resume(*change); });
 }
 
 }  // namespace tranche::app

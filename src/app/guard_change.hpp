@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <string>
 
-namespace CLI {
-class App;
+namespace tranche::cli {
+class Command;
 }
 
 namespace tranche::app {
 
-void add_guard_changes(CLI::App& group);
+void add_guard_changes(const cli::Command& group);
 // "2GiB"; throws std::runtime_error with the text when it is no size.
 std::uint64_t size_of(const std::string& text);
 // 30%, 0.3 or 30: a share of the device, of guard::kShareWhole.

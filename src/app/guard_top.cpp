@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/guard_top.hpp"
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -156,13 +156,15 @@ void top(const std::string& socket, bool once, const cli::GlobalFlags& flags) {
 
 }  // namespace
 
-void add_guard_top(CLI::App& group, cli::Program& program) {
-  auto* watch = group.add_subcommand("top", "Watch what tenants of this machine use");
-  watch->footer("Example:\n  tranche guard top --once\n  tranche guard top -o jsonl");
+void add_guard_top(const cli::Command& group, cli::Program& program) {
+  const cli::Command watch = cli::add_local_command(group,
+                                                    {"top",
+                                                     "Watch what tenants of this machine use",
+                                                     "tranche guard top --once\ntranche guard top -o jsonl"});
   auto watched = std::make_shared<std::pair<std::string, bool>>();
-  watch->add_option("--socket", watched->first, "The broker's socket");
-  watch->add_flag("--once", watched->second, "Print once");
-  watch->callback([watched, &program] { top(watched->first, watched->second, program.flags); });
+  watch.add_option("--socket", watched->first, "The broker's socket");
+  watch.add_flag("--once", watched->second, "Print once");
+  watch.callback([watched, &program] { top(watched->first, watched->second, program.flags); });
 }
 
 }  // namespace tranche::app

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tranche server`: the control plane on one data folder, until SIGTERM. `tranche up`: the same for one
 // machine, with sensible places for everything.
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -103,7 +102,7 @@ api::Sealer::Key seal_key(const std::filesystem::path& data) {
 net::ServerOptions listen_options(const std::string& flag, const std::string& listen) {
   const auto colon = listen.rfind(':');
   if (colon == std::string::npos)
-    throw CLI::ValidationError(flag, "write ADDRESS:PORT, for example 127.0.0.1:7878");
+    throw cli::WrongValue(flag, "write ADDRESS:PORT, for example 127.0.0.1:7878");
   net::ServerOptions options;
   options.address = listen.substr(0, colon);
   if (options.address.starts_with('[') && options.address.ends_with(']')) {
@@ -113,7 +112,7 @@ net::ServerOptions listen_options(const std::string& flag, const std::string& li
   char* end = nullptr;
   const unsigned long number = std::strtoul(port.c_str(), &end, 10);
   if (port.empty() || *end != '\0' || number > 65'535)
-    throw CLI::ValidationError(flag, "'" + port + "' is no port");
+    throw cli::WrongValue(flag, "'" + port + "' is no port");
   options.port = static_cast<std::uint16_t>(number);
   return options;
 }
@@ -251,14 +250,14 @@ class BackgroundVerification {
 Duration duration_of(const std::string& flag, const std::string& given) {
   const auto duration = parse_duration(given);
   if (!duration || *duration <= Duration{})
-    throw CLI::ValidationError(flag, "'" + given + "' is no duration; write for example 30s");
+    throw cli::WrongValue(flag, "'" + given + "' is no duration; write for example 30s");
   return *duration;
 }
 
 std::uint64_t bytes_of(const std::string& flag, const std::string& given) {
   const auto bytes = parse_bytes(given);
   if (!bytes || bytes->count < 0)
-    throw CLI::ValidationError(flag, "'" + given + "' is no size; write for example 16GiB");
+    throw cli::WrongValue(flag, "'" + given + "' is no size; write for example 16GiB");
   return static_cast<std::uint64_t>(bytes->count);
 }
 
@@ -402,11 +401,11 @@ int serve(const ServerFlags& flags) {
   return status;
 }
 
-void add_flags(CLI::App& command, const std::shared_ptr<ServerFlags>& flags) {
+void add_flags(const cli::Command& command, const std::shared_ptr<ServerFlags>& flags) {
   command.add_option("--data", flags->data, "Folder of the journal, keys and snapshots")
-      ->capture_default_str();
+      .capture_default_str();
   command.add_option("--listen", flags->listen, "ADDRESS:PORT; port 0 takes a free one")
-      ->capture_default_str();
+      .capture_default_str();
   command.add_option(
       "--agents", flags->agents, "ADDRESS:PORT for machines that join; default: the port after --listen");
   command.add_option(
@@ -415,47 +414,46 @@ void add_flags(CLI::App& command, const std::shared_ptr<ServerFlags>& flags) {
       .add_option("--gateway-threads",
                   flags->gateway_threads,
                   "Threads that pass requests on to services; default: one a core, eight at most")
-      ->check(CLI::Range(1U, 64U));
+      .between(1U, 64U);
   command
       .add_option("--gateway-domain",
                   flags->gateway_domain,
                   "Names below it lead to the gateway, and each is one service's own origin for browsers; "
                   "default: localhost where the gateway listens there; none: services share one")
-      ->type_name("DOMAIN");
+      .type_name("DOMAIN");
   command.add_option("--port-file", flags->port_file, "Write the port here once it is open");
-  auto* certificate =
+  const cli::Option certificate =
       command.add_option("--tls-cert", flags->certificate, "PEM certificate chain; default: of our own CA");
-  command.add_option("--tls-key", flags->key, "PEM key")->needs(certificate);
+  command.add_option("--tls-key", flags->key, "PEM key").needs(certificate);
   command.add_option("--operator", flags->operator_name, "Name of the operator at the first start")
-      ->capture_default_str();
+      .capture_default_str();
   command.add_option("--ballast", flags->ballast_mib, "MiB kept back for stops on a full disk")
-      ->capture_default_str();
-  command.add_option("--heartbeat", flags->heartbeat, "How often agents speak")->capture_default_str();
+      .capture_default_str();
+  command.add_option("--heartbeat", flags->heartbeat, "How often agents speak").capture_default_str();
   command.add_option("--lease", flags->lease, "How long a node may work on without a word from the server")
-      ->capture_default_str();
-  command
-      .add_option("--lease-grace", flags->lease_grace, "Beyond that, before its work is started elsewhere")
-      ->capture_default_str();
+      .capture_default_str();
+  command.add_option("--lease-grace", flags->lease_grace, "Beyond that, before its work is started elsewhere")
+      .capture_default_str();
   command
       .add_option(
           "--log-retention", flags->log_retention, "Logs of jobs that wrote nothing for so long are deleted")
-      ->capture_default_str();
+      .capture_default_str();
   command
       .add_option("--checkpoint-carry",
                   flags->carry,
                   "Largest checkpoint that is carried to another node; larger ones need a shared volume")
-      ->type_name("SIZE")
-      ->capture_default_str();
+      .type_name("SIZE")
+      .capture_default_str();
   command
       .add_option(
           "--acceptance",
           flags->acceptance,
           "How new devices are tested before their first use: quick, standard or full; kept in the health "
           "policy, which says full unless somebody changed it")
-      ->type_name("LEVEL");
+      .type_name("LEVEL");
   command.add_option("--snapshot-every", flags->snapshot_every, "Records between snapshots")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      .positive()
+      .capture_default_str();
 }
 
 std::filesystem::path default_data() {
@@ -468,21 +466,27 @@ std::filesystem::path default_data() {
 
 }  // namespace
 
-void add_server_commands(CLI::App& root, int& status) {
+void add_server_commands(const cli::Command& root, int& status) {
   const auto flags = std::make_shared<ServerFlags>();
   flags->data = default_data();
-  CLI::App* server = root.add_subcommand("server", "Run the control plane until SIGTERM");
-  server->footer("Example:\n  tranche server --data ./data --listen 127.0.0.1:7878");
-  add_flags(*server, flags);
-  server->callback([flags, &status] { status = serve(*flags); });
+  const cli::Command server =
+      cli::add_local_command(root,
+                             {"server",
+                              "Run the control plane until SIGTERM",
+                              "tranche server --data ./data --listen 127.0.0.1:7878"});
+  add_flags(server, flags);
+  server.callback([flags, &status] { status = serve(*flags); });
 
   const auto embedded = std::make_shared<ServerFlags>(*flags);
-  CLI::App* up = root.add_subcommand("up", "Run the whole platform on this machine, for this machine");
-  up->footer("Example:\n  tranche up\n  tranche up --data ./data --listen 127.0.0.1:0");
-  add_flags(*up, embedded);
+  const cli::Command up =
+      cli::add_local_command(root,
+                             {"up",
+                              "Run the whole platform on this machine, for this machine",
+                              "tranche up\ntranche up --data ./data --listen 127.0.0.1:0"});
+  add_flags(up, embedded);
   const auto alone = std::make_shared<bool>(false);
-  up->add_flag("--no-agent", *alone, "Only the control plane; this machine brings no capacity");
-  up->callback([embedded, alone, &status] {
+  up.add_flag("--no-agent", *alone, "Only the control plane; this machine brings no capacity");
+  up.callback([embedded, alone, &status] {
     embedded->with_agent = !*alone;
     status = serve(*embedded);
   });

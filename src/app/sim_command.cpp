@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tranche sim …`: the engine's own policies on traces, faster than real time.
-#include <CLI/CLI.hpp>
 #include <fstream>
 #include <stdexcept>
 
@@ -16,8 +15,8 @@ void write_page(const std::string& path, const std::string& html) {
   if (!page) throw std::runtime_error(path + ": cannot be written");
 }
 
-void add_sim_commands(CLI::App& root, cli::Program& program) {
-  CLI::App& sim = cli::add_group(
+void add_sim_commands(const cli::Command& root, cli::Program& program) {
+  const cli::Command sim = cli::add_group(
       root, {"sim", "Run the scheduler on a trace, faster than real time", "tranche sim pack --help"});
   add_sim_pack(sim, program);
   add_sim_replay(sim, program);

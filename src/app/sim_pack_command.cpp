@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tranche sim pack`: how much of a fleet can be filled with the jobs of a trace, by which policy.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <time.h>
 #include <unistd.h>
@@ -82,38 +82,36 @@ std::string check_policy(const std::string& text) {
 
 }  // namespace
 
-void add_sim_pack(CLI::App& sim, cli::Program& program) {
+void add_sim_pack(const cli::Command& sim, cli::Program& program) {
   auto arguments = std::make_shared<PackArguments>();
   sim::PackTrial& trial = arguments->trial;
-  CLI::App& pack = cli::add_command(
+  const cli::Command pack = cli::add_command(
       sim,
       {"pack",
        "Fill a fleet with the jobs of a trace (openb layout)",
        "tranche sim pack --nodes nodes.csv.gz --tasks tasks.csv.gz --policy default --seeds 42-51 -o json"});
   pack.add_option(
           "--nodes", trial.nodes_path, "Nodes: sn, cpu_milli, memory_mib, gpu, model (.csv or .csv.gz)")
-      ->required();
+      .required();
   pack.add_option("--tasks", trial.tasks_path, "Tasks: cpu_milli, memory_mib, num_gpu, gpu_milli, [gpu_spec]")
-      ->required();
-  pack.add_option("--policy", trial.policy, std::string(sim::pack_policy_names()))->check(check_policy);
-  pack.add_option("--seeds", arguments->seeds, "Orders of arrival, one run each")->check(check_seeds);
-  pack.add_option("--ratio", trial.ratio, "Compute requested in all, over the fleet's")
-      ->check(CLI::Range(0.01, 100.0));
-  CLI::Option* consolidate = pack.add_flag(
+      .required();
+  pack.add_option("--policy", trial.policy, std::string(sim::pack_policy_names())).checked_by(check_policy);
+  pack.add_option("--seeds", arguments->seeds, "Orders of arrival, one run each").checked_by(check_seeds);
+  pack.add_option("--ratio", trial.ratio, "Compute requested in all, over the fleet's").between(0.01, 100.0);
+  const cli::Option consolidate = pack.add_flag(
       "--consolidate", trial.consolidate, "Hold arrivals in a short queue, move running tasks to make room");
-  CLI::Option* churn =
+  const cli::Option churn =
       pack.add_option("--churn", trial.churn, "With departures, at this offered load (1.2 = 120 %)")
-          ->check(CLI::Range(0.01, 100.0));
+          .between(0.01, 100.0);
   pack.add_option("--arrivals", trial.arrivals, "Arrivals of a run with departures")
-      ->check(CLI::Range(2, 100'000'000))
-      ->needs(churn);
-  CLI::Option* drift =
+      .between(2, 100'000'000)
+      .needs(churn);
+  const cli::Option drift =
       pack.add_option("--drift", trial.drift_path, "The mix turns into that of this file half-way");
-  consolidate->excludes(churn)->excludes(drift);
-  pack.add_option("--replicate", trial.replicate, "Fleet and tasks so many times over")
-      ->check(CLI::Range(1, 1000));
+  consolidate.excludes(churn).excludes(drift);
+  pack.add_option("--replicate", trial.replicate, "Fleet and tasks so many times over").between(1, 1000);
   pack.add_option("--html", arguments->html_path, "Also write a report with charts, one file")
-      ->type_name("FILE");
+      .type_name("FILE");
   pack.add_option("--dump", arguments->dump, "Write every decision to this file (one-pass runs)");
   pack.callback([arguments, &program] {
     const auto seeds = sim::parse_seeds(arguments->seeds);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tranche sim replay`: a trace of jobs on a cluster behind walls, in one pool, or with lending.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unistd.h>
@@ -151,29 +151,27 @@ void run_replay(const ReplayArguments& arguments, const cli::GlobalFlags& flags)
 
 }  // namespace
 
-void add_sim_replay(CLI::App& sim, cli::Program& program) {
+void add_sim_replay(const cli::Command& sim, cli::Program& program) {
   auto arguments = std::make_shared<ReplayArguments>();
-  CLI::App& replay = cli::add_command(
+  const cli::Command replay = cli::add_command(
       sim,
       {"replay",
        "Replay a trace of jobs: how long would everybody wait?",
        "tranche sim replay --jobs jobs.csv.gz --pools pools.csv --shrink 4 --mode lending -o json"});
-  replay
-      .add_option("--jobs", arguments->source.jobs_path, "CSV or CSV.gz: submit,duration,gpus,vc (seconds)")
-      ->required();
-  replay.add_option("--pools", arguments->source.pools_path, "CSV: vc,nodes[,gpus_per_node]")->required();
+  replay.add_option("--jobs", arguments->source.jobs_path, "CSV or CSV.gz: submit,duration,gpus,vc (seconds)")
+      .required();
+  replay.add_option("--pools", arguments->source.pools_path, "CSV: vc,nodes[,gpus_per_node]").required();
   replay.add_option("--shrink", arguments->source.shrink, "Divide the nodes of every pool, one at least")
-      ->check(CLI::Range(1, 1'000'000));
-  replay.add_option("--mode", arguments->mode, "walls, pool or lending")
-      ->check(CLI::IsMember({"walls", "pool", "lending"}));
+      .between(1, 1'000'000);
+  replay.add_option("--mode", arguments->mode, "walls, pool or lending").one_of({"walls", "pool", "lending"});
   replay.add_option("--from", arguments->source.from, "First submission taken, in seconds of the trace");
   replay.add_option("--to", arguments->source.to, "Last submission taken");
   replay.add_option("--html", arguments->html_path, "Also write a report with charts, one file")
-      ->type_name("FILE");
+      .type_name("FILE");
   replay.add_flag(
       "--forecast", arguments->forecast, "Tell every waiting job its start, and report the errors");
   replay.add_option("--forecast-runs", arguments->forecast_runs, "Runs ahead for one forecast")
-      ->check(CLI::Range(1, 1000));
+      .between(1, 1000);
   replay.callback([arguments, &program] { run_replay(*arguments, program.flags); });
 }
 

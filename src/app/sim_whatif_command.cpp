@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tranche sim whatif`: the live engine on a described fleet and workload, shared and dedicated.
-#include <CLI/CLI.hpp>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unistd.h>
@@ -125,8 +125,8 @@ void run_whatif(const WhatIfArguments& arguments, const cli::GlobalFlags& flags)
 
 }  // namespace
 
-void add_sim_whatif(CLI::App& sim, cli::Program& program) {
-  CLI::App& command = cli::add_command(
+void add_sim_whatif(const cli::Command& sim, cli::Program& program) {
+  const cli::Command command = cli::add_command(
       sim,
       {"whatif",
        "Run the live engine ahead on another fleet, another quota tree or another way of sharing",
@@ -138,51 +138,51 @@ void add_sim_whatif(CLI::App& sim, cli::Program& program) {
        "tranche sim whatif --data DATA --fleet 2x4xL40S --share acme=4..8 -o json"});
   auto arguments = std::make_shared<WhatIfArguments>();
   command.add_option("--fleet", arguments->source.fleet, "Nodes x devices x model; repeat for a mixed fleet")
-      ->type_name("FLEET");
+      .type_name("FLEET");
   command
       .add_option(
           "--jobs", arguments->source.jobs, "Workload as CSV: submit,duration,tenant,kind,gpus,milli,vram_gb")
-      ->type_name("FILE");
+      .type_name("FILE");
   command
       .add_option(
           "--data", arguments->source.data, "A server's data folder: its own jobs and nodes are the workload")
-      ->type_name("FOLDER");
+      .type_name("FOLDER");
   command
       .add_option(
           "--sharing",
           arguments->sharing,
           "as-asked, dedicated (whole devices for all), partitions (hardware), both of the first, or all")
-      ->check(CLI::IsMember({"as-asked", "dedicated", "partitions", "both", "all"}));
+      .one_of({"as-asked", "dedicated", "partitions", "both", "all"});
   command
       .add_option(
           "--last", arguments->source.last, "Only the jobs of so much time before the end, such as 7d")
-      ->type_name("DURATION");
+      .type_name("DURATION");
   command
       .add_option("--device-hour", arguments->device_hour, "What an hour of a device costs, for the report")
-      ->type_name("AMOUNT")
-      ->check(CLI::NonNegativeNumber);
+      .type_name("AMOUNT")
+      .not_negative();
   command.add_option("--html", arguments->html_path, "Also write a report with charts, one file")
-      ->type_name("FILE");
+      .type_name("FILE");
   command
       .add_option(
           "--share", arguments->source.shares, "Guaranteed devices of a tenant, and its limit: acme=4..8")
-      ->type_name("SHARE");
+      .type_name("SHARE");
   command
       .add_option("--forecast",
                   arguments->forecast,
                   "on: room is kept for the demand foreseen; off; or both, compared")
-      ->check(CLI::IsMember({"on", "off", "both"}))
-      ->capture_default_str();
+      .one_of({"on", "off", "both"})
+      .capture_default_str();
   command
       .add_option("--prepare", arguments->prepare_percent, "So much of the demand foreseen, with --forecast")
-      ->type_name("PERCENT")
-      ->check(CLI::Range(1, 200))
-      ->capture_default_str();
+      .type_name("PERCENT")
+      .between(1, 200)
+      .capture_default_str();
   command
       .add_option("--warm-up",
                   arguments->warm_up,
                   "Jobs submitted in this time are learned from, and counted nowhere")
-      ->type_name("DURATION");
+      .type_name("DURATION");
   command.callback([arguments, &program] { run_whatif(*arguments, program.flags); });
 }
 

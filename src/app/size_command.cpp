@@ -84,7 +84,7 @@ void run(Session& session, const SizeFlags& flags) {
 
 }  // namespace
 
-void add_size_command(CLI::App& root, cli::Program& program) {
+void add_size_command(const cli::Command& root, cli::Program& program) {
   const auto flags = std::make_shared<SizeFlags>();
   const cli::Command size =
       cli::add_command(root,
