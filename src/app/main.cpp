@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one `tranche` binary: server, agent, broker and the command for people, as subcommands.
-#include <CLI/CLI.hpp>
-
 #include "app/commands.hpp"
 #include "cli/commands.hpp"
 
@@ -26,10 +24,9 @@ void add_all_commands(const cli::Command& root, cli::Program& program, int& stat
 
 int main(int argc, char** argv) {
   using namespace tranche;
-  CLI::App root("Tranche turns GPUs into shared, schedulable, tradable capacity.", "tranche");
-  root.set_version_flag("--version", TRANCHE_VERSION);
-  root.require_subcommand(1);
-  root.fallthrough();  // Flags of every command may stand after it.
+  const cli::Root root({.name = "tranche",
+                        .about = "Tranche turns GPUs into shared, schedulable, tradable capacity.",
+                        .version = TRANCHE_VERSION});
   cli::Program program(cli::read_environment());
   program.version = TRANCHE_VERSION;
   cli::add_global_flags(root, program);
