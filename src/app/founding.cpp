@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/founding.hpp"
 
+#include <chrono>
 #include <future>
 #include <stdexcept>
 
@@ -26,6 +27,16 @@ engine::HealthPolicy health_policy(server::Loop& loop) {
   return done.get_future().get();
 }
 
+// By the operator's token; what stood against it, or nothing.
+std::string run_as_operator(server::Loop& loop, const std::filesystem::path& data, engine::Command command) {
+  std::string secret = read_file(data / "operator.token");
+  while (!secret.empty() && secret.back() == '\n') secret.pop_back();
+  const auto known = loop.tokens().find(secret);
+  if (!known) return "the operator's token was revoked";
+  return outcome_of(
+      loop, {.actor = known->party, .token = known->token, .origin = "local"}, std::move(command));
+}
+
 }  // namespace
 
 void found_platform(server::Loop& loop, const std::filesystem::path& data, const std::string& operator_name) {
@@ -36,13 +47,18 @@ void found_platform(server::Loop& loop, const std::filesystem::path& data, const
   if (!problem.empty()) throw std::runtime_error("the platform could not be founded: " + problem);
 }
 
-std::string run_as_operator(server::Loop& loop, const std::filesystem::path& data, engine::Command command) {
-  std::string secret = read_file(data / "operator.token");
-  while (!secret.empty() && secret.back() == '\n') secret.pop_back();
-  const auto known = loop.tokens().find(secret);
-  if (!known) return "the operator's token was revoked";
-  return outcome_of(
-      loop, {.actor = known->party, .token = known->token, .origin = "local"}, std::move(command));
+std::string invite_node(server::Loop& loop, const std::filesystem::path& data, const std::string& name) {
+  std::string token = api::new_token_secret();
+  const std::string problem =
+      run_as_operator(loop,
+                      data,
+                      engine::AddNode{.name = name,
+                                      .invitation = server::TokenDirectory::hash(token),
+                                      .expires_in = std::chrono::hours(1)});
+  if (!problem.empty())
+    throw std::runtime_error("this machine could not be invited: " + problem +
+                             "; tranche node add invites it");
+  return token;
 }
 
 std::string set_acceptance(server::Loop& loop,

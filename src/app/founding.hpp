@@ -14,8 +14,8 @@ namespace tranche::app {
 // The first start founds the platform; the operator's token is written to the data folder, and nowhere else.
 void found_platform(server::Loop& loop, const std::filesystem::path& data, const std::string& operator_name);
 
-// By that token; what stood against it, or nothing.
-std::string run_as_operator(server::Loop& loop, const std::filesystem::path& data, engine::Command command);
+// Invites a machine as a node of that name, for an hour; what it joins with.
+std::string invite_node(server::Loop& loop, const std::filesystem::path& data, const std::string& name);
 
 // How new devices are tested, in a sentence. A shorter test is the operator's wish, in the journal and on the
 // board, and never a default.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/server_files.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
+#include <sodium.h>
 #include <sstream>
 #include <stdexcept>
 #include <sys/stat.h>
@@ -32,6 +34,21 @@ void write_private_file(const std::filesystem::path& path, const std::string& co
   if (!written || !synced)
     throw std::runtime_error("cannot write " + path.string() + ": the disk is full or failing");
   std::filesystem::rename(temporary, path);
+}
+
+api::Sealer::Key own_seal_key(const std::filesystem::path& data) {
+  const std::filesystem::path file = data / "keys" / "secrets.key";
+  api::Sealer::Key key{};
+  if (!std::filesystem::exists(file)) {
+    randombytes_buf(key.data(), key.size());
+    std::filesystem::create_directories(file.parent_path());
+    write_private_file(file, std::string(key.begin(), key.end()));
+    return key;
+  }
+  const std::string content = read_file(file);
+  if (content.size() != key.size()) throw std::runtime_error(file.string() + " is not a key of ours");
+  std::copy(content.begin(), content.end(), key.begin());
+  return key;
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "api/sealer.hpp"
 #include "net/certificate_authority.hpp"
 #include "net/tls.hpp"
 
@@ -13,6 +14,8 @@ namespace tranche::app {
 [[nodiscard]] std::string read_file(const std::filesystem::path& path);
 // Mode 0600, replaced as a whole.
 void write_private_file(const std::filesystem::path& path, const std::string& content);
+// The data folder's own key for secrets of jobs; made when missing.
+[[nodiscard]] api::Sealer::Key own_seal_key(const std::filesystem::path& data);
 // The data folder's own CA; made when missing.
 [[nodiscard]] net::CertificateAuthority own_authority(const std::filesystem::path& data);
 // A certificate for `address`, and for other names, from that CA.
