@@ -36,6 +36,7 @@ BANNED_IN_ENGINE = {
     r"\b(float|double)\b": "use Money, or integers with a named unit",
 }
 NETWORK_HEADERS = re.compile(r"#include <boost/(asio|beast)")
+COMMAND_HEADERS = re.compile(r"#include <CLI/")
 LINES_MAX, COLUMNS_MAX = 600, 120
 SOURCE_SUFFIXES = {".cpp", ".hpp", ".c", ".h", ".cl"}
 
@@ -61,6 +62,8 @@ def source_problems(root, path, lines):
             yield number, f"{module} may not include {include[1]}"
         if module and module != "net" and NETWORK_HEADERS.match(line):
             yield number, "only net may include Asio and Beast"
+        if module and module != "cli" and COMMAND_HEADERS.match(line):
+            yield number, "only cli may include CLI11: declare commands with cli/command.hpp, which compiles faster"
         code = line.split("//")[0]
         bans = {}
         if module in PURE and not is_test and path.name != "wall_clock.hpp":
