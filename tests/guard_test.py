@@ -187,11 +187,11 @@ int main() { DEVICE CUgraph leaf, outer, copy; CUgraphNode node; CUgraphExec exe
   if (cuGraphClone(&copy, outer) || cuGraphInstantiateWithFlags(&exec, copy, 0)) return 2;
   size_t before = left(); if (cuGraphUpload(exec, s)) return 3;
   size_t uploaded = before - left(); if (cuGraphLaunch(exec, s)) return 4;
-  size_t held = before - left(); if (cuGraphLaunch(exec, s) || cuMemFree_v2(a.dptr)) return 5;
+  size_t held = before - left(); if (cuMemFree_v2(a.dptr) || cuGraphLaunch(exec, s) || cuMemFree_v2(a.dptr)) return 5;
   size_t twice = before - left(); if (cuDeviceGraphMemTrim(d)) return 6;
   size_t trimmed = before - left(); if (cuMemAlloc_v2(&p, left() - (101 << 20))) return 7;
   int full = cuGraphLaunch(exec, s); cuMemFree_v2(p); int fits = cuGraphLaunch(exec, s);
-  if (cuGraphExecDestroy(exec)) return 8;
+  if (cuGraphExecDestroy(exec) || cuMemFree_v2(a.dptr) || cuDeviceGraphMemTrim(d)) return 8;
   printf("%zu %zu %zu %zu %d %d %zu\n", uploaded, held, twice, trimmed, full, fits, before - left()); return 0; }""")
 told = run("graphs", ["--vram", "1GiB"], [graphs])
 check("graphs: memory of nodes inside children and copies is charged as the driver rounds it, and given back",

@@ -55,6 +55,10 @@ struct Allocation {
   CUcontext context = nullptr;
 };
 
+struct GraphMemory : Allocation {     // Behind an address that an allocation node gave out.
+  std::uint64_t needed_until_ns = 0;  // Work that may use it is queued until then.
+};
+
 }  // namespace standin
 
 struct CUctx_st {
@@ -174,7 +178,7 @@ struct CUgraphExec_st {
   std::map<CUgraphNode, CUgraphNode> own_node;  // From the caller's node to the copy.
   CUcontext context = nullptr;
   cuuint64_t flags = 0;
-  std::map<CUdeviceptr, standin::Allocation> memory;  // Backing of its allocation nodes, kept until trimmed.
+  std::set<CUdeviceptr> addresses;  // Of allocation nodes that ran.
 };
 
 namespace standin {
@@ -206,6 +210,7 @@ struct Driver {
   CUmemoryPool current_pool[kDevicesMax] = {};
   std::set<CUmemoryPool> pools;
   std::set<CUgraphExec> execs;
+  std::map<CUdeviceptr, GraphMemory> graph_memory;
   std::uint64_t graph_used[kDevicesMax] = {}, graph_used_high[kDevicesMax] = {};
   std::uint64_t graph_reserved[kDevicesMax] = {}, graph_reserved_high[kDevicesMax] = {};
 
@@ -256,6 +261,7 @@ CUgraphNode capture_node(CUstream stream, CUgraphNodeType type);  // Appends to 
 bool is_device_pointer(CUdeviceptr pointer);
 void wait_until_known(std::uint64_t done_ns);
 bool is_known(std::uint64_t done_ns);
+bool has_ended(std::uint64_t end_ns);  // Effects and all, whether or not the host could know.
 void add_effect(std::uint64_t at_ns, std::function<void()> effect, bool runs_host_code);
 void wait_for_room(CUstream stream);
 

@@ -72,9 +72,8 @@ std::vector<Allocation> shown(unsigned device, std::uint32_t block) {
   std::vector<Allocation> found;
   for (const auto& [base, allocation] : driver().allocations)
     if (allocation.device == device && allocation.block == block) found.push_back(allocation);
-  for (const CUgraphExec exec : driver().execs)
-    for (const auto& [base, allocation] : exec->memory)
-      if (allocation.device == device && allocation.block == block) found.push_back(allocation);
+  for (const auto& [base, memory] : driver().graph_memory)
+    if (memory.device == device && memory.block == block) found.push_back(memory);
   return found;
 }
 

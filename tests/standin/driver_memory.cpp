@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "driver.hpp"
+#include "graph.hpp"
 
 namespace standin {
 namespace {
@@ -129,8 +130,10 @@ STANDIN_API cuMemFree_v2(CUdeviceptr pointer) {
     case MemoryKind::kPlain:
     case MemoryKind::kManaged:
     case MemoryKind::kExternal:
-    case MemoryKind::kGraph:
       return free_allocation(pointer);
+    case MemoryKind::kGraph:
+      free_graph_allocation(pointer, 0);
+      return CUDA_SUCCESS;
     case MemoryKind::kMapped:
     case MemoryKind::kImported:
     case MemoryKind::kHost:

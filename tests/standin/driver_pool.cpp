@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "driver.hpp"
+#include "graph.hpp"
 
 namespace standin {
 namespace {
@@ -154,8 +155,11 @@ STANDIN_API cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
     free_into_pool(pointer, stream);
     return CUDA_SUCCESS;
   }
-  if (found->second.kind != MemoryKind::kPlain && found->second.kind != MemoryKind::kGraph)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (found->second.kind == MemoryKind::kGraph) {
+    free_graph_allocation(pointer, stream_front(stream));
+    return CUDA_SUCCESS;
+  }
+  if (found->second.kind != MemoryKind::kPlain) return CUDA_ERROR_INVALID_VALUE;
   // Plain memory freed in stream order: it returns to the device when the stream gets there.
   CUmemoryPool pool = default_pool(found->second.device);
   const std::uint64_t size = (found->second.size + kBlockAlign - 1) / kBlockAlign * kBlockAlign;

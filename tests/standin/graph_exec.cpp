@@ -1,71 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instantiated graphs: launching them, changing them, and the memory behind their allocation nodes, which
-// stays reserved until it is trimmed or the graph goes.
+// Instantiated graphs: launching them and changing them.
 #include <algorithm>
-#include <sys/mman.h>
 
 #include "driver.hpp"
 #include "graph.hpp"
 
 namespace standin {
 namespace {
-
-constexpr std::uint64_t kGranularity = 2ULL << 20;
-
-std::uint64_t rounded(std::uint64_t bytes) {
-  return (bytes + kGranularity - 1) / kGranularity * kGranularity;
-}
-
-CUresult back_allocation(CUgraphExec exec, CUgraphNode node) {
-  Driver& all = driver();
-  const auto device = static_cast<unsigned>(std::max(0, node->alloc.poolProps.location.id));
-  const CUdeviceptr at = node->alloc.dptr;
-  const std::uint64_t size = rounded(node->alloc.bytesize);
-  Allocation& memory = exec->memory[at];
-  if (memory.block == kNone) {
-    {
-      const StateLock lock(*all.shared);
-      memory.block = take_block(*all.shared, device, size, all.slot);
-    }
-    if (memory.block == kNone) {
-      exec->memory.erase(at);
-      return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    memory.base = at;
-    memory.size = node->alloc.bytesize;
-    memory.device = device;
-    memory.kind = MemoryKind::kGraph;
-    if (const CUresult status = map_block(at, device, memory.block, 0, size); status != CUDA_SUCCESS)
-      return status;
-    all.graph_reserved[device] += size;
-    all.graph_reserved_high[device] = std::max(all.graph_reserved_high[device], all.graph_reserved[device]);
-  }
-  Allocation shown = memory;
-  shown.block = kNone;  // The exec owns the block, not the pointer.
-  all.allocations[at] = shown;
-  all.graph_used[device] += size;
-  all.graph_used_high[device] = std::max(all.graph_used_high[device], all.graph_used[device]);
-  return CUDA_SUCCESS;
-}
-
-void unback(CUgraphExec exec, CUdeviceptr at) {
-  Driver& all = driver();
-  const auto found = exec->memory.find(at);
-  if (found == exec->memory.end()) return;
-  const Allocation memory = found->second;
-  all.graph_reserved[memory.device] -= rounded(memory.size);
-  {
-    const StateLock lock(*all.shared);
-    drop_block(*all.shared, memory.device, memory.block, all.slot);
-  }
-  ::mmap(reinterpret_cast<void*>(at),
-         rounded(memory.size),
-         PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
-         -1,
-         0);
-  exec->memory.erase(found);
-}
 
 Work node_work(CUgraphNode node) {
   switch (node->type) {
@@ -110,13 +51,10 @@ CUresult run_graph(
           status != CUDA_SUCCESS)
         return status;
     } else if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
-      if (const CUresult status = back_allocation(exec, node); status != CUDA_SUCCESS) return status;
+      if (const CUresult status = back_allocation(node->alloc); status != CUDA_SUCCESS) return status;
+      exec->addresses.insert(node->alloc.dptr);
     } else if (node->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
-      const auto found = driver().allocations.find(node->freed);
-      if (found != driver().allocations.end()) {
-        driver().graph_used[found->second.device] -= rounded(found->second.size);
-        driver().allocations.erase(found);
-      }
+      free_graph_allocation(node->freed, ready_ns);
     } else if (node->enabled && node->type != CU_GRAPH_NODE_TYPE_EMPTY) {
       done = run_at(context, node_work(node), ready_ns);
     }
@@ -138,6 +76,16 @@ CUresult instantiate(CUgraphExec* out, CUgraph graph, cuuint64_t flags) {
   driver().execs.insert(exec.get());
   *out = exec.release();
   return CUDA_SUCCESS;
+}
+
+// As the real driver: a graph whose memory was not freed runs again only where it was made to free it itself.
+bool may_run_again(CUgraphExec exec, std::uint64_t front) {
+  for (const CUdeviceptr at : exec->addresses) {
+    if (!driver().allocations.contains(at)) continue;
+    if ((exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) == 0) return false;
+    free_graph_allocation(at, front);
+  }
+  return true;
 }
 
 // Null where the caller's graph, and with it the handle, is gone.
@@ -180,11 +128,11 @@ STANDIN_API cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t* flags) {
   return CUDA_SUCCESS;
 }
 
+// What it runs goes on, and memory that was not freed stays.
 STANDIN_API cuGraphExecDestroy(CUgraphExec exec) {
   STANDIN_ENTRY(cuGraphExecDestroy);
   if (exec == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const Guard guard(driver().mutex);
-  while (!exec->memory.empty()) unback(exec, exec->memory.begin()->first);
   driver().execs.erase(exec);
   delete exec->graph;
   delete exec;
@@ -213,8 +161,10 @@ STANDIN_API cuGraphLaunch(CUgraphExec exec, CUstream handle) {
     copy_graph(*exec->graph, *node->child, ignored);
     return CUDA_SUCCESS;
   }
+  if (!may_run_again(exec, stream_front(stream))) return CUDA_ERROR_INVALID_VALUE;
   std::uint64_t end = std::max(stream_front(stream), now_ns());
   const CUresult status = run_graph(exec, exec->graph, stream->context, stream_front(stream), end);
+  for (const CUdeviceptr at : exec->addresses) needed_until(at, end);
   advance(stream, end);
   return status;
 }
@@ -316,38 +266,4 @@ STANDIN_API cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned i
   const CUgraphNode own = own_of(exec, node);
   if (own != nullptr) *enabled = own->enabled ? 1 : 0;
   return own == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-}
-
-STANDIN_API cuDeviceGraphMemTrim(CUdevice device) {
-  STANDIN_ENTRY(cuDeviceGraphMemTrim);
-  Driver& all = driver();
-  const Guard guard(all.mutex);
-  for (const CUgraphExec exec : all.execs) {
-    std::vector<CUdeviceptr> idle;
-    for (const auto& [at, memory] : exec->memory)
-      if (memory.device == static_cast<unsigned>(device) && !all.allocations.contains(at)) idle.push_back(at);
-    for (const CUdeviceptr at : idle) unback(exec, at);
-  }
-  return CUDA_SUCCESS;
-}
-
-STANDIN_API cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void* value) {
-  STANDIN_ENTRY(cuDeviceGetGraphMemAttribute);
-  const Driver& all = driver();
-  const std::uint64_t values[] = {all.graph_used[device],
-                                  all.graph_used_high[device],
-                                  all.graph_reserved[device],
-                                  all.graph_reserved_high[device]};
-  *static_cast<cuuint64_t*>(value) = values[attribute & 3];
-  return CUDA_SUCCESS;
-}
-
-STANDIN_API cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void*) {
-  STANDIN_ENTRY(cuDeviceSetGraphMemAttribute);
-  Driver& all = driver();
-  const Guard guard(all.mutex);
-  if (attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH) all.graph_used_high[device] = all.graph_used[device];
-  if (attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
-    all.graph_reserved_high[device] = all.graph_reserved[device];
-  return CUDA_SUCCESS;
 }

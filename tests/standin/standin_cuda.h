@@ -442,6 +442,9 @@ typedef struct CUgraphNodeParams_st {
   };
   long long reserved2;
 } CUgraphNodeParams;
+typedef enum CUgraphInstantiate_flags_enum {
+  CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1
+} CUgraphInstantiate_flags;
 typedef enum CUgraphInstantiateResult_enum {
   CUDA_GRAPH_INSTANTIATE_SUCCESS = 0,
   CUDA_GRAPH_INSTANTIATE_ERROR = 1

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory of the simulated device: what each path takes, when it comes back, and how dirty.
+#include <atomic>
 #include <cstring>
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -19,6 +20,14 @@ CUmemAllocationProp on_device() {
   property.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   property.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   return property;
+}
+
+CUDA_MEM_ALLOC_NODE_PARAMS graph_memory(std::size_t bytes) {
+  CUDA_MEM_ALLOC_NODE_PARAMS parameters{};
+  parameters.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  parameters.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  parameters.bytesize = bytes;
+  return parameters;
 }
 
 }  // namespace
@@ -165,9 +174,7 @@ TEST_CASE("stand-in memory: a graph takes its memory when it runs and keeps it u
   CUgraph graph = nullptr;
   CUgraphNode made = nullptr, freed = nullptr;
   CUgraphExec exec = nullptr;
-  CUDA_MEM_ALLOC_NODE_PARAMS parameters{};
-  parameters.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  parameters.bytesize = 3 << 20;
+  CUDA_MEM_ALLOC_NODE_PARAMS parameters = graph_memory(3 << 20);
   REQUIRE(cuGraphCreate(&graph, 0) == CUDA_SUCCESS);
   REQUIRE(cuGraphAddMemAllocNode(&made, graph, nullptr, 0, &parameters) == CUDA_SUCCESS);
   REQUIRE(cuGraphAddMemFreeNode(&freed, graph, &made, 1, parameters.dptr) == CUDA_SUCCESS);
@@ -178,6 +185,92 @@ TEST_CASE("stand-in memory: a graph takes its memory when it runs and keeps it u
   REQUIRE(cuDeviceGraphMemTrim(0) == CUDA_SUCCESS);
   CHECK(free_bytes() == free);
   CHECK(cuGraphExecDestroy(exec) == CUDA_SUCCESS);
+}
+
+TEST_CASE(
+    "stand-in memory: a graph that is destroyed while it runs goes on, and keeps its memory until the end") {
+  device();
+  const std::size_t free = free_bytes();
+  const CUstream stream = new_stream();
+  static std::atomic<bool> go_on;
+  go_on = false;
+  CUgraph graph = nullptr;
+  CUgraphNode made = nullptr, waits = nullptr, filled = nullptr, freed = nullptr;
+  CUgraphExec exec = nullptr;
+  CUDA_MEM_ALLOC_NODE_PARAMS parameters = graph_memory(4 << 20);
+  REQUIRE(cuGraphCreate(&graph, 0) == CUDA_SUCCESS);
+  REQUIRE(cuGraphAddMemAllocNode(&made, graph, nullptr, 0, &parameters) == CUDA_SUCCESS);
+  const CUDA_HOST_NODE_PARAMS host = {[](void*) { go_on.wait(false); }, nullptr};
+  REQUIRE(cuGraphAddHostNode(&waits, graph, &made, 1, &host) == CUDA_SUCCESS);
+  const CUDA_MEMSET_NODE_PARAMS fill = {parameters.dptr, 0, 7, 1, parameters.bytesize, 1};
+  REQUIRE(cuGraphAddMemsetNode(&filled, graph, &waits, 1, &fill, device()) == CUDA_SUCCESS);
+  REQUIRE(cuGraphAddMemFreeNode(&freed, graph, &filled, 1, parameters.dptr) == CUDA_SUCCESS);
+  REQUIRE(cuGraphInstantiateWithFlags(&exec, graph, 0) == CUDA_SUCCESS);
+  REQUIRE(cuGraphLaunch(exec, stream) == CUDA_SUCCESS);
+  REQUIRE(cuDeviceGraphMemTrim(0) == CUDA_SUCCESS);
+  CHECK(free_bytes() == free - (4 << 20));
+  REQUIRE(cuGraphExecDestroy(exec) == CUDA_SUCCESS);
+  REQUIRE(cuDeviceGraphMemTrim(0) == CUDA_SUCCESS);
+  CHECK(free_bytes() == free - (4 << 20));
+  go_on = true;
+  go_on.notify_all();
+  REQUIRE(cuStreamSynchronize(stream) == CUDA_SUCCESS);  // The fill found its memory, or this is a crash.
+  REQUIRE(cuDeviceGraphMemTrim(0) == CUDA_SUCCESS);
+  CHECK(free_bytes() == free);
+}
+
+TEST_CASE("stand-in memory: what a graph did not free outlives it, and is freed by either call") {
+  device();
+  const std::size_t free = free_bytes();
+  const CUstream stream = new_stream();
+  for (const bool in_stream_order : {false, true}) {
+    CUgraph graph = nullptr;
+    CUgraphNode made = nullptr;
+    CUgraphExec exec = nullptr;
+    unsigned char byte = 0;
+    CUDA_MEM_ALLOC_NODE_PARAMS parameters = graph_memory(2 << 20);
+    REQUIRE(cuGraphCreate(&graph, 0) == CUDA_SUCCESS);
+    REQUIRE(cuGraphAddMemAllocNode(&made, graph, nullptr, 0, &parameters) == CUDA_SUCCESS);
+    REQUIRE(cuGraphInstantiateWithFlags(&exec, graph, 0) == CUDA_SUCCESS);
+    REQUIRE(cuGraphLaunch(exec, stream) == CUDA_SUCCESS);
+    CHECK(cuGraphLaunch(exec, stream) == CUDA_ERROR_INVALID_VALUE);
+    REQUIRE(cuGraphExecDestroy(exec) == CUDA_SUCCESS);
+    REQUIRE(cuDeviceGraphMemTrim(0) == CUDA_SUCCESS);
+    CHECK(free_bytes() == free - (2 << 20));
+    REQUIRE(cuMemsetD8_v2(parameters.dptr, 9, 2 << 20) == CUDA_SUCCESS);
+    REQUIRE(cuMemcpyDtoH_v2(&byte, parameters.dptr, 1) == CUDA_SUCCESS);
+    CHECK(byte == 9);
+    const CUresult freed =
+        in_stream_order ? cuMemFreeAsync(parameters.dptr, stream) : cuMemFree_v2(parameters.dptr);
+    REQUIRE(freed == CUDA_SUCCESS);
+    CHECK(cuMemFree_v2(parameters.dptr) == CUDA_ERROR_INVALID_VALUE);
+    REQUIRE(cuStreamSynchronize(stream) == CUDA_SUCCESS);
+    CHECK(free_bytes() == free - (2 << 20));
+    REQUIRE(cuDeviceGraphMemTrim(0) == CUDA_SUCCESS);
+    CHECK(free_bytes() == free);
+  }
+}
+
+TEST_CASE("stand-in memory: a graph that frees what it left behind can be launched again") {
+  device();
+  const std::size_t free = free_bytes();
+  const CUstream stream = new_stream();
+  CUgraph graph = nullptr;
+  CUgraphNode made = nullptr;
+  CUgraphExec exec = nullptr;
+  cuuint64_t used = 0;
+  CUDA_MEM_ALLOC_NODE_PARAMS parameters = graph_memory(2 << 20);
+  REQUIRE(cuGraphCreate(&graph, 0) == CUDA_SUCCESS);
+  REQUIRE(cuGraphAddMemAllocNode(&made, graph, nullptr, 0, &parameters) == CUDA_SUCCESS);
+  REQUIRE(cuGraphInstantiateWithFlags(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) ==
+          CUDA_SUCCESS);
+  for (int i = 0; i < 3; ++i) REQUIRE(cuGraphLaunch(exec, stream) == CUDA_SUCCESS);
+  REQUIRE(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used) == CUDA_SUCCESS);
+  CHECK(used == 2 << 20);
+  REQUIRE(cuMemFree_v2(parameters.dptr) == CUDA_SUCCESS);
+  REQUIRE(cuGraphExecDestroy(exec) == CUDA_SUCCESS);
+  REQUIRE(cuDeviceGraphMemTrim(0) == CUDA_SUCCESS);
+  CHECK(free_bytes() == free);
 }
 
 TEST_CASE("stand-in memory: what a killed process held comes back") {

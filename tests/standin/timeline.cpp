@@ -97,6 +97,10 @@ bool is_known(std::uint64_t done_ns) {
   return effects().pending_from.load() > done_ns;
 }
 
+bool has_ended(std::uint64_t end_ns) {
+  return now_ns() >= end_ns && effects().pending_from.load() > end_ns;
+}
+
 std::uint64_t stream_front(CUstream stream) {
   const CUcontext context = stream->context;
   std::uint64_t front = stream->tail_ns;
