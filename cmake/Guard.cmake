@@ -9,10 +9,6 @@ file(GLOB guard_fronts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/guard/cuda/*.cp
 list(REMOVE_ITEM guard_broker ${CMAKE_SOURCE_DIR}/src/guard/broker_wire.cpp)
 list(REMOVE_ITEM guard_core ${guard_tests} ${guard_broker} "")
 
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  target_compile_options(tranche_guard PUBLIC -mcx16)  # The account changes sixteen bytes in one instruction.
-endif()
-
 add_library(tranche-guard SHARED ${guard_core} ${guard_fronts})
 target_include_directories(tranche-guard PRIVATE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(tranche-guard PRIVATE -O2 -g1 -fno-exceptions -fno-rtti -fno-threadsafe-statics

@@ -5,7 +5,14 @@ target_include_directories(tranche_settings INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(tranche_settings INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion
   -Wshadow -Wold-style-cast -Wnon-virtual-dtor -fstack-protector-strong -fno-omit-frame-pointer)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(tranche_settings INTERFACE -Wduplicated-cond -Wlogical-op -fstack-clash-protection)
+  # The compiler looks for garbage of its own only where memory is short: a twentieth of its time.
+  target_compile_options(tranche_settings INTERFACE -Wduplicated-cond -Wlogical-op -fstack-clash-protection
+    --param=ggc-min-heapsize=1500000)
+endif()
+set(seldom_run -O0)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  # The guard's account changes sixteen bytes in one instruction; the same for all, so that they share precompiled headers.
+  target_compile_options(tranche_settings INTERFACE -mcx16)
 endif()
 if(TRANCHE_FUZZ)
   set(TRANCHE_SANITIZE "address,undefined")
@@ -17,6 +24,12 @@ if(TRANCHE_SANITIZE)
     # AddressSanitizer finds these too, where they are read or written; checking twice is a third of the compile time,
     # and what each check of an address knows about its place is most of what a program must load to start.
     target_compile_options(tranche_settings INTERFACE -fno-sanitize=null,object-size,alignment,pointer-overflow)
+    # At a fixed place nothing needs to be relocated: a third of what a checked program takes to start.
+    target_link_options(tranche_settings INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-no-pie>)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      # Checks by a call compile faster and run slower: for what runs seldom.
+      set(seldom_run -O0 --param=asan-instrumentation-with-call-threshold=0)
+    endif()
   endif()
   target_link_options(tranche_settings INTERFACE -fsanitize=${TRANCHE_SANITIZE})
 else()
@@ -55,7 +68,7 @@ function(tranche_module name)
         set_property(SOURCE ${test} APPEND PROPERTY COMPILE_DEFINITIONS TRANCHE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
       endif()
     endforeach()
-    target_compile_options(${name}_test PRIVATE $<$<CONFIG:Debug>:-O0>)
+    target_compile_options(${name}_test PRIVATE "$<$<CONFIG:Debug>:${seldom_run}>")
     add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   endif()
 endfunction()

@@ -38,6 +38,8 @@ def count(case):
 def main():
     build, arguments = Path(sys.argv[1]).resolve(), sys.argv[2:]
     report = build / "tests.xml"
+    # What was freed is kept apart for long enough to be caught, and not for so long that most memory is touched only once.
+    os.environ.setdefault("ASAN_OPTIONS", "quarantine_size_mb=16:malloc_context_size=10")
     at_once = (os.cpu_count() or 1) + 4  # Many wait more than they work.
     run = subprocess.run(["ctest", "--test-dir", build, "--parallel", str(at_once), "--output-on-failure", "--output-junit", report,
                           "--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000",
