@@ -74,13 +74,13 @@ TEST_CASE("admission: limits by device model, SKU, priority, isolation and time 
   CHECK(rule_of(ask) == "sku");
   ask = gpus(1);
   ask.priority = 61;
-  CHECK(rule_of(ask) == "priority");
+  CHECK(rule_of(ask) == "priority_max");
   ask = gpus(1);
   ask.isolation = Isolation::kDedicated;
   CHECK(rule_of(ask) == "isolation");
   ask = gpus(1);
   ask.time = 2h;
-  CHECK(rule_of(ask) == "seconds of run time");
+  CHECK(rule_of(ask) == "wall_time_max");
 }
 
 TEST_CASE("admission: a job without a time limit gets the smallest of the tree") {
@@ -90,6 +90,32 @@ TEST_CASE("admission: a job without a time limit gets the smallest of the tree")
   const auto job = lab.run(SubmitJob{.ask = gpus(1)}, lab.ana);
   REQUIRE(job);
   CHECK(std::get<JobSubmitted>(job->front()).ask.time == 2h);
+}
+
+TEST_CASE(
+    "admission: a job without a spend limit gets the smallest of the tree, and so do the units of one") {
+  Lab lab;
+  CHECK(lab.limit(lab.acme, {.per_job = {.spend = units(5)}}));
+  CHECK(lab.limit(lab.unit, {.per_job = {.spend = units(7)}}));
+  const auto job = lab.run(SubmitJob{.ask = gpus(1)}, lab.ana);
+  REQUIRE(job);
+  CHECK(std::get<JobSubmitted>(job->front()).ask.spend == units(5));
+  Ask ask = gpus(1);
+  ask.spend = units(6);
+  const auto refused = lab.run(SubmitJob{.ask = ask}, lab.ana);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().rule == "per_job.spend");
+  CHECK(refused.error().message == "acme allows one job at most 5.00, asked 6.00");
+  ask.spend = units(4);
+  const auto group = lab.run(
+      SubmitJob{.ask = ask, .unit = wire::WorkUnit::kFrame, .units = {1, 10}, .unit_tries = 1}, lab.ana);
+  REQUIRE(group);
+  CHECK(std::get<GroupFormed>(group->back()).ask.spend == units(4));
+  ask.spend = {};
+  const auto bound = lab.run(
+      SubmitJob{.ask = ask, .unit = wire::WorkUnit::kFrame, .units = {1, 10}, .unit_tries = 1}, lab.ana);
+  REQUIRE(bound);
+  CHECK(std::get<GroupFormed>(bound->back()).ask.spend == units(5));
 }
 
 TEST_CASE("admission: GPU time of a period is set aside, so it cannot be exceeded") {

@@ -52,6 +52,11 @@ std::optional<Refusal> numbers_problem(const Quota& quota) {
   if (quota.spend.value_or(Money{}) < Money{} || quota.per_job.spend.value_or(Money{}) < Money{}) {
     return broken("spend", "a spend limit cannot be negative", "give zero to forbid, or leave it out");
   }
+  if (quota.per_job.spend == Money{}) {  // Zero is how a job says that it has no limit of its own.
+    return broken("per_job.spend",
+                  "one job's spend limit is more than nothing",
+                  "give a positive amount, or forbid all spending: --spend 0");
+  }
   for (const auto& [unit, limit] : quota.units) {
     if (!is_unit_name(unit))
       return broken("units." + unit,
