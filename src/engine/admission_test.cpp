@@ -166,8 +166,25 @@ TEST_CASE("quota: guarantees below a node never exceed its own, whichever of the
   CHECK(oversold.error().rule == "gpu_milli.guaranteed");
   CHECK(lab.limit(other, guaranteed(2000)));
   CHECK(lab.limit(lab.unit, guaranteed(6000)));
-  CHECK_FALSE(lab.limit(lab.acme, guaranteed(5999)));
+  const auto lowered = lab.limit(lab.acme, guaranteed(5999));
+  REQUIRE_FALSE(lowered);
+  CHECK(lowered.error().limit == 5999);
+  CHECK(lowered.error().used == 6000);
+  CHECK(lowered.error().asked == 0);
+  CHECK(lowered.error().fix == "lower the guarantees below acme first, or guarantee at least 6 GPUs");
   CHECK_FALSE(lab.limit(kPlatform, {.gpu_milli = at_most(7999)}));
+}
+
+TEST_CASE("quota: what was guaranteed of a model or a SKU below cannot be taken away above") {
+  Lab lab;
+  const QuotaShare two{.guaranteed = 2000, .limit = {}};
+  CHECK(lab.run(SetSku{{"small", 250, 20'000'000'000}}, lab.root));
+  CHECK(lab.limit(lab.acme, {.devices = {{"H100", two}}, .skus = {{"small", two}}}));
+  CHECK(lab.limit(lab.unit, {.devices = {{"H100", two}}, .skus = {{"small", two}}}));
+  CHECK(lab.limit(lab.acme, {.skus = {{"small", two}}}).error().rule == "devices.H100.guaranteed");
+  CHECK(lab.limit(lab.acme, {.devices = {{"H100", two}}}).error().rule == "skus.small.guaranteed");
+  CHECK(lab.limit(lab.unit, {}));
+  CHECK(lab.limit(lab.acme, {}));
 }
 
 TEST_CASE("quota: nobody sets the limits that bind him") {
