@@ -202,6 +202,8 @@ def jobs(w):
     plan = w.json("run", "--gpus", "10GB", "--time", "10m", "--dry-run", "--owner", "acme/research/ana", "--", "x")
     assert plan["admitted"] is True, plan
     assert len(w.json("ps")["items"]) == 2, "a dry run submits nothing"
+    told, all_of_it = w.cli("quota", "show", "acme/research"), w.cli("quota", "show", "acme/research", "-o", "wide")
+    assert "GPU instances" not in told and "GPU instances" in all_of_it, "use that nothing limits is for those who ask"
     table = w.cli("ps", "--owner", "acme/research").splitlines()
     assert table[0].split()[:4] == ["JOB", "NAME", "OWNER", "STATE"] and len(table) == 3, table
     assert len(w.cli("ps", "-o", "jsonl").splitlines()) == 2
@@ -216,7 +218,7 @@ def jobs(w):
     error(w, "show", "nonsense", code=3)
     # Refused by quota: with limit, use and what would fit.
     refused = error(w, "run", "--gpus", "H100:3", "--time", "1h", "--owner", "acme/research/ana", "--", "x", code=6)
-    assert "limit 2 GPU" in refused and "next:" in refused, refused
+    assert "limit 2 GPUs" in refused and "next:" in refused, refused
     assert error(w, "run", "--gpus", "H100:3", "--time", "1h", "--dry-run", "--owner", "acme/research/ana", "--", "x",
                  code=6)
     refused_alike(w, file)
@@ -408,6 +410,8 @@ def help_and_completion(w):
     for path in (["run"], ["quota", "set"], ["server"], ["audit", "verify"]):
         assert path in paths and "xample" in w.cli(*path, "--help"), path
     assert "--gpus" in w.cli("help", "run")
+    assert "Usage: tranche quota set " in w.cli("help", "quota", "set") and "Usage: tranche " in w.cli("help")
+    assert w.json("help") == tree
     error(w, "help", "nothing", code=3)
     assert "did you mean 'tenant'" in error(w, "tennant", "list", code=2)
     assert "did you mean '--gpus'" in error(w, "run", "--gpu", "1", "--", "x", code=2) or "--gpus" in w.stderr

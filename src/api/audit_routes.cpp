@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "api/api.hpp"
-#include "api/event_feed.hpp"
+#include "api/audit_view.hpp"
 #include "api/problem.hpp"
 #include "base/wall_clock.hpp"
 #include "engine/record.hpp"
@@ -16,39 +16,6 @@ namespace {
 using engine::Actor;
 using engine::State;
 constexpr std::uint64_t kScannedMax = 20'000;  // Records one request looks at; the cursor goes on from there.
-
-bool can_audit(const State& state, const Actor& actor, const engine::Record& record) {
-  if (engine::may(state, actor, engine::Action::kViewAudit, record.envelope.actor)) return true;
-  return std::any_of(record.events.begin(), record.events.end(), [&](const engine::Event& event) {
-    PartyId about = engine::party_concerned(event);
-    if (about == PartyId{}) about = kPlatform;
-    return engine::may(state, actor, engine::Action::kViewAudit, about);
-  });
-}
-
-wire::AuditEntry entry_of(const State& state,
-                          const Actor& actor,
-                          std::uint64_t sequence,
-                          const engine::Record& record) {
-  wire::AuditEntry entry{.sequence = sequence,
-                         .at = record.envelope.at,
-                         .actor = record.envelope.actor,
-                         .actor_path = engine::path_of(state, record.envelope.actor),
-                         .origin = record.envelope.origin,
-                         .request_id = record.envelope.request_id,
-                         .action = record.command,
-                         .outcome = "done",
-                         .about = engine::party_concerned(record.events.front())};
-  for (const engine::Event& event : record.events) {
-    if (const auto* denied = std::get_if<engine::Denied>(&event)) {
-      entry.outcome = "refused";
-      entry.action = denied->action;
-    }
-    entry.events.push_back({"{\"type\":\"" + engine::event_name(event) + "\",\"data\":" +
-                            engine::event_json(without_counterparty(state, actor, event)) + '}'});
-  }
-  return entry;
-}
 
 bool audits_anything(const State& state, const Actor& actor) {
   for (const engine::Party* at = state.party(actor.party); at != nullptr; at = state.party(at->parent)) {
@@ -92,7 +59,7 @@ void list_audit(Api& api, Call call) {
                    !can_audit(state, actor, *record))
                  return true;
                if (wanted != PartyId{} && record->envelope.actor != wanted) return true;
-               auto entry = entry_of(state, actor, sequence, *record);
+               auto entry = audit_entry(state, actor, sequence, *record);
                if (action.empty() || entry.action == action) out.items.push_back(std::move(entry));
                return true;
              });

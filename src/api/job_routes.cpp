@@ -60,6 +60,7 @@ wire::JobPlan planned(const State& state, const Envelope& envelope, const engine
     out.admission = admitted->admission;
     out.hold = admitted->hold;
     out.ask.time = admitted->time;
+    out.ask.spend = admitted->spend;
   }
   add_start(state, command.owner, envelope.at, out);
   const Instant starts = out.starts.value_or(envelope.at);

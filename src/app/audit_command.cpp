@@ -38,6 +38,11 @@ std::string who(const AuditEntry& entry) {
   return entry.origin.empty() || entry.origin == "local" ? "(platform)" : "(" + entry.origin + ")";
 }
 
+std::string whom(const AuditEntry& entry) {
+  if (!entry.about_path.empty()) return entry.about_path;
+  return entry.about.value == 0 ? std::string() : text(entry.about);
+}
+
 Table table_of(const std::vector<AuditEntry>& entries) {
   Table table({{"SEQUENCE", Align::kRight},
                {"AT"},
@@ -53,7 +58,7 @@ Table table_of(const std::vector<AuditEntry>& entries) {
                who(entry),
                entry.action,
                entry.outcome,
-               entry.about.value == 0 ? std::string() : text(entry.about),
+               whom(entry),
                entry.origin,
                entry.request_id});
   }
@@ -98,11 +103,20 @@ AuditVerdict verify_file(const std::filesystem::path& path, const std::string& k
           .head = journal::to_hex(found.head)};
 }
 
+std::string counted(std::uint64_t number, const std::string& what) {
+  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+}
+
+std::string signatures(const AuditVerdict& verdict) {
+  if (verdict.checkpoints == 0) return "none of them signed yet: the server signs every minute";
+  return counted(verdict.checkpoints, "signed checkpoint") + ", the last at record " +
+         std::to_string(verdict.signed_through);
+}
+
 void show(Session& session, const std::string& body, const AuditVerdict& verdict) {
   const auto lines = [&] {
     std::string out = verdict.intact ? "intact" : "NOT INTACT";
-    out += "  " + std::to_string(verdict.records) + " records, " + std::to_string(verdict.checkpoints) +
-           " signed checkpoints, signed through " + std::to_string(verdict.signed_through) + "\n";
+    out += "  " + counted(verdict.records, "record") + ", " + signatures(verdict) + "\n";
     if (!verdict.intact) out += "first bad: " + std::to_string(verdict.first_bad) + ": " + verdict.why + "\n";
     return out + "head " + verdict.head + "\n";
   };

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/failure.hpp"
 
-#include <algorithm>
-#include <array>
-
 #include "base/check.hpp"
-#include "base/text.hpp"
-#include "cli/human.hpp"
+#include "wire/amount_text.hpp"
 
 namespace tranche::cli {
 namespace {
@@ -18,15 +14,20 @@ std::string one_line(std::string text) {
   return text;
 }
 
+// Nothing is used up of what each job may have.
+bool is_of_one_job(std::string_view rule) {
+  return rule.starts_with("per_job.") || rule == "wall_time_max" || rule == "priority_max";
+}
+
 // Which rule it was, and where its numbers stand: limit, used, asked, in the unit of the rule.
 std::string rule_text(const wire::Refusal& refusal) {
   std::string text = refusal.rule;
   if (!refusal.where.empty() && !refusal.rule.empty()) text += " of " + refusal.where;
   if (refusal.limit == 0 && refusal.used == 0 && refusal.asked == 0)
-    return text.empty() ? text : "rule: " + text;
-  text += ": limit " + amount_text(refusal.rule, refusal.limit);
-  text += ", used " + amount_text(refusal.rule, refusal.used);
-  text += ", asked " + amount_text(refusal.rule, refusal.asked);
+    return text.empty() || text.starts_with("rule '") ? text : "rule: " + text;
+  text += ": limit " + wire::amount_text(refusal.rule, refusal.limit);
+  if (!is_of_one_job(refusal.rule)) text += ", used " + wire::amount_text(refusal.rule, refusal.used);
+  text += ", asked " + wire::amount_text(refusal.rule, refusal.asked);
   return text;
 }
 
@@ -60,28 +61,6 @@ Failure usage_failure(std::string what, std::string next) {
   std::vector<std::string> lines{std::move(what)};
   if (!next.empty()) lines.push_back(std::move(next));
   return {kUsage, std::move(lines)};
-}
-
-std::string amount_text(std::string_view rule, std::int64_t amount) {
-  if (rule.find("milli") != std::string_view::npos || rule.starts_with("devices."))
-    return gpus_text(amount) + " GPU";
-  if (rule.find("bytes") != std::string_view::npos) return text(Bytes{amount});
-  if (rule.find("gpu_seconds") != std::string_view::npos) return hours_text(amount) + " GPU-hours";
-  if (rule.find("spend") != std::string_view::npos || rule == "credit" || rule == "collar" ||
-      rule == "overdraft")
-    return text(Money{amount});
-  constexpr std::array<std::string_view, 10> kPortions{"immediate",
-                                                       "fill_or_kill",
-                                                       "length_min",
-                                                       "quantity_min",
-                                                       "self_trade",
-                                                       "kinds",
-                                                       "audience",
-                                                       "calendar",
-                                                       "contract",
-                                                       "piece"};
-  if (std::find(kPortions.begin(), kPortions.end(), rule) != kPortions.end()) return gpus_text(amount);
-  return std::to_string(amount);
 }
 
 Exit exit_code_of(const wire::ProblemDetails& problem) {

@@ -41,7 +41,4 @@ Exit exit_code_of(const wire::ProblemDetails& problem);
 Failure failure_of(const wire::ProblemDetails& problem);
 Failure failure_of(const net::ClientFault& fault, std::string_view server);
 
-// "4 GPUs" for the rule gpu_milli and 4000, "80GB" for vram_bytes: a number of a refusal in its unit.
-std::string amount_text(std::string_view rule, std::int64_t amount);
-
 }  // namespace tranche::cli

@@ -32,8 +32,18 @@ TEST_CASE("failure: a refusal says what, why in its units, what next, and where 
   CHECK(failure.code() == kRefused);
   CHECK(failure.text() ==
         "tranche: acme/research is at its limit\n"
-        "  gpu_milli of acme/research: limit 4 GPU, used 3.5 GPU, asked 1 GPU; next: ask for 0.5\n"
+        "  gpu_milli of acme/research: limit 4 GPUs, used 3.5 GPUs, asked 1 GPU; next: ask for 0.5\n"
         "  (https://tranche.dev/problems/quota, request req_7)\n");
+}
+
+TEST_CASE("failure: what one job may have is not used up") {
+  ProblemDetails problem = over_quota();
+  problem.reasons[0].rule = "wall_time_max";
+  problem.reasons[0].limit = 8 * 3600;
+  problem.reasons[0].used = 0;
+  problem.reasons[0].asked = 10 * 3600;
+  CHECK(failure_of(problem).lines()[1] ==
+        "wall_time_max of acme/research: limit 8h, asked 10h; next: ask for 0.5");
 }
 
 TEST_CASE("failure: a rule without numbers is named, too") {
@@ -44,6 +54,8 @@ TEST_CASE("failure: a rule without numbers is named, too") {
                         .message = "acme does not let anybody below it buy on the exchange",
                         .fix = "ask its administrator"};
   CHECK(failure_of(problem).lines()[1] == "rule: may_buy of acme; next: ask its administrator");
+  problem.reasons[0].rule = "rule 'training at night'";
+  CHECK(failure_of(problem).lines()[1] == "rule 'training at night' of acme; next: ask its administrator");
   problem.reasons[0].rule.clear();
   CHECK(failure_of(problem).lines()[1] == "next: ask its administrator");
 }
@@ -87,17 +99,6 @@ TEST_CASE("failure: an answer that is no problem document still has a code and a
   CHECK(failure.code() == kNotFound);
   CHECK(failure.lines()[0] == "the server answered 404 Not Found");
   CHECK(failure.lines()[1].find("tranche doctor") != std::string::npos);
-}
-
-TEST_CASE("failure: amounts are written in the unit of their rule") {
-  CHECK(amount_text("vram_bytes", 80'000'000'000) == "80GB");
-  CHECK(amount_text("devices.H100", 1500) == "1.5 GPU");
-  CHECK(amount_text("gpu_seconds", 5400) == "1.5 GPU-hours");
-  CHECK(amount_text("spend", 2'500'000) == "2.50");
-  CHECK(amount_text("credit", 1'485'000) == "1.485");
-  CHECK(amount_text("immediate", 500) == "0.5");
-  CHECK(amount_text("contract", 1000) == "1");
-  CHECK(amount_text("jobs", 7) == "7");
 }
 
 TEST_CASE("session: the curl equivalent names the token and never shows it") {

@@ -26,7 +26,7 @@ void add_completion_command(const Command& root, Program&) {
   });
 }
 
-void add_help_command(const Command& root, Program&) {
+void add_help_command(const Command& root, Program& program) {
   struct Options {
     bool json = false;
     std::vector<std::string> path{};
@@ -38,9 +38,11 @@ void add_help_command(const Command& root, Program&) {
                                        "tranche help quota set\ntranche help --json"});
   command.add_flag("--json", options->json, "The whole tree of commands as JSON");
   command.add_option("command", options->path, "Words of the command");
-  command.callback([options, root] {
+  command.callback([options, root, &program] {
     const CLI::App* at = &static_cast<CLI::App&>(root);
+    std::string above;  // What to type before its name.
     for (const std::string& word : options->path) {
+      above += (above.empty() ? "" : " ") + at->get_name();
       const auto found =
           at->get_subcommands([&](const CLI::App* child) { return child->get_name() == word; });
       if (found.empty()) {
@@ -49,8 +51,9 @@ void add_help_command(const Command& root, Program&) {
       }
       at = found.front();
     }
-    if (options->json) return write_stdout(indented_json(command_tree_json(command_tree(*at))));
-    write_stdout(at->help("", CLI::AppFormatMode::Normal));
+    if (options->json || program.flags.output == "json")
+      return write_stdout(indented_json(command_tree_json(command_tree(*at))));
+    write_stdout(at->help(above, CLI::AppFormatMode::Normal));
   });
 }
 

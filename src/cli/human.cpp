@@ -9,34 +9,19 @@
 #include <ctime>
 
 #include "net/http.hpp"
+#include "wire/amount_text.hpp"
 
 namespace tranche::cli {
-namespace {
-
-// value/1000 without needless zeros.
-std::string thousandths(std::int64_t value) {
-  const bool negative = value < 0;
-  const std::uint64_t size =
-      negative ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
-  std::string out = negative ? "-" : "";
-  out += std::to_string(size / 1000);
-  if (size % 1000 == 0) return out;
-  std::string decimals = std::to_string(1000 + size % 1000).substr(1);
-  while (decimals.back() == '0') decimals.pop_back();
-  return out + '.' + decimals;
-}
-
-}  // namespace
 
 std::string gpus_text(std::int64_t milli) {
-  return thousandths(milli);
+  return wire::thousandths_text(milli);
 }
 
 std::string hours_text(std::int64_t seconds) {
   // Split first: seconds * 1000 need not fit.
   const std::int64_t hours = seconds / 3600;
   const std::int64_t rest = seconds % 3600;
-  return thousandths(hours * 1000 + (rest * 1000 + 1800) / 3600);
+  return wire::thousandths_text(hours * 1000 + (rest * 1000 + 1800) / 3600);
 }
 
 std::string bytes_text(std::int64_t bytes) {

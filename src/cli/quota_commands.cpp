@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // quota: what a party and all below it may hold and use.
+#include <set>
+
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/human.hpp"
@@ -26,8 +28,23 @@ std::vector<std::string> parties_above(const std::string& path) {
   return above;
 }
 
+using Rows = std::vector<QuotaRow>;
+
+// What is used and nobody on the way says anything about is left out, but for GPUs: it stops nobody.
+void keep_what_is_limited(std::vector<Rows>& way) {
+  std::set<std::string> limited{"GPUs"};
+  for (const Rows& rows : way)
+    for (const QuotaRow& row : rows)
+      if (row.guaranteed != "-" || row.limit != "-") limited.insert(row.what);
+  for (Rows& rows : way)
+    std::erase_if(rows, [&](const QuotaRow& row) { return !limited.contains(row.what); });
+}
+
 // The whole way down from the platform, because the tightest limit is often not one's own.
-Table tree_table(const std::vector<QuotaView>& way) {
+Table tree_table(const std::vector<QuotaView>& way, bool all) {
+  std::vector<Rows> rows_of;
+  for (const QuotaView& view : way) rows_of.push_back(quota_rows(view));
+  if (!all) keep_what_is_limited(rows_of);
   Table table({{"PARTY"},
                {"WHAT"},
                {"GUARANTEED", Align::kRight},
@@ -40,7 +57,7 @@ Table tree_table(const std::vector<QuotaView>& way) {
       std::string branch(2 * (depth - 1), ' ');
       name.insert(0, branch += "└ ");
     }
-    const auto rows = quota_rows(way[depth]);
+    const Rows& rows = rows_of[depth];
     if (rows.empty()) table.add({name, "-", "-", "-", "-"});
     for (std::size_t row = 0; row < rows.size(); ++row) {
       table.add({row == 0 ? std::string_view(name) : std::string_view(),
@@ -62,7 +79,7 @@ void print(Session& session, const Answer<QuotaView>& answer) {
       way.push_back(Session::parsed<QuotaView>(above->body));
     }
     way.push_back(answer.value);
-    return tree_table(way);
+    return tree_table(way, session.output() != Output::kTable);
   };
   session.print(answer.body, {.table = table, .names = [&] { return answer.value.path + "\n"; }});
 }

@@ -94,6 +94,8 @@ void add_role_commands(const Command& root, Program& program) {
     if (at.empty()) at = "platform";
     const auto answer = session.get<RoleList>("/v1/roles?at=" + path_segment(at));
     session.print(answer.body, view_of(answer.value.items));
+    if (options->at.empty())
+      session.say("these are bound to " + at + "; others: tranche role list --at PARTY");
   });
 }
 

@@ -95,6 +95,7 @@ void add_token_commands(const Command& root, Program& program) {
     const auto answer =
         session.get<TokenList>(party->empty() ? "/v1/tokens" : "/v1/tokens?party=" + path_segment(*party));
     session.print(answer.body, view_of(answer.value.items));
+    if (party->empty()) session.say("these are yours; others: tranche token list --of PARTY");
   });
 
   const auto token = std::make_shared<std::string>();

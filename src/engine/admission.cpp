@@ -5,6 +5,7 @@
 #include <limits>
 #include <string_view>
 
+#include "engine/admission_refusals.hpp"
 #include "engine/lease_meter.hpp"
 #include "engine/place_rules.hpp"
 #include "engine/spend.hpp"
@@ -12,64 +13,6 @@
 
 namespace tranche::engine {
 namespace {
-
-// "1.5", "0.125": thousandths as people write them.
-std::string thousandths(std::int64_t value) {
-  std::string text = std::to_string(value / 1000);
-  if (value % 1000 == 0) return text;
-  std::string rest = std::to_string(1000 + value % 1000).substr(1);
-  while (rest.ends_with('0')) rest.pop_back();
-  return text + '.' + rest;
-}
-
-// An amount with the unit that people use for it; rules are named by the field that sets them.
-std::string amount_text(std::string_view rule, std::int64_t amount) {
-  if (rule == "gpu_milli" || rule.starts_with("devices.")) return thousandths(amount) + " GPUs";
-  if (rule == "vram_bytes" || rule == "storage_bytes") return thousandths(amount / 1'000'000) + " GB";
-  return std::to_string(amount) + ' ' + std::string(rule);
-}
-
-Refusal over_limit(
-    std::string_view rule, std::string where, std::int64_t limit, std::int64_t used, std::int64_t asked) {
-  const std::int64_t left = std::max<std::int64_t>(limit - used, 0);
-  return {.reason = Reason::kQuota,
-          .rule = std::string(rule),
-          .where = where,
-          .message = where + " may hold at most " + amount_text(rule, limit) + " at once",
-          .fix = left > 0 ? "ask for at most " + amount_text(rule, left) + ", or wait until jobs of " +
-                                where + " end"
-                          : "wait until jobs of " + where + " end, or ask its administrator for more",
-          .limit = limit,
-          .used = used,
-          .asked = asked};
-}
-
-Refusal over_job_limit(std::string_view rule, std::string where, std::int64_t limit, std::int64_t asked) {
-  return {.reason = Reason::kQuota,
-          .rule = std::string(rule),
-          .where = where,
-          .message = where + " allows one job at most " + amount_text(rule, limit) + ", asked " +
-                     amount_text(rule, asked),
-          .fix = "ask for at most " + amount_text(rule, limit),
-          .limit = limit,
-          .asked = asked};
-}
-
-Refusal broken_rule(const Rule& rule, std::string where, std::string what, std::string fix) {
-  return {.reason = Reason::kPolicy,
-          .rule = "rule '" + rule.name + "'",
-          .where = where,
-          .message = "rule '" + rule.name + "' of " + where + ": " + std::move(what),
-          .fix = std::move(fix)};
-}
-
-bool contains(const std::vector<Isolation>& classes, Isolation wanted) {
-  return std::find(classes.begin(), classes.end(), wanted) != classes.end();
-}
-
-std::int64_t seconds(Duration duration) {
-  return std::chrono::ceil<std::chrono::seconds>(duration).count();
-}
 
 // One walk up the tree. Hard limits refuse at once; limits on what is held at once may be passed on demand.
 class Walk {
@@ -100,30 +43,15 @@ class Walk {
   std::optional<Refusal> per_job(const Party& party) const {
     const Quota& quota = party.quota;
     const PerJobLimits& limits = quota.per_job;
-    if (limits.gpu_milli && ask_.gpu_milli() > *limits.gpu_milli) {
-      return over_job_limit("gpu_milli", where(party), *limits.gpu_milli, ask_.gpu_milli());
-    }
-    if (limits.vram_bytes && ask_.vram_bytes() > *limits.vram_bytes) {
-      return over_job_limit("vram_bytes", where(party), *limits.vram_bytes, ask_.vram_bytes());
-    }
-    if (limits.compute_percent && ask_.milli_each > *limits.compute_percent * 10) {
-      return over_job_limit(
-          "compute_percent", where(party), *limits.compute_percent, (ask_.milli_each + 9) / 10);
-    }
-    if (limits.time && ask_.time > *limits.time) {
-      return over_job_limit("seconds of run time", where(party), seconds(*limits.time), seconds(ask_.time));
-    }
-    if (quota.wall_time_max && ask_.time > *quota.wall_time_max) {
-      return over_job_limit(
-          "seconds of run time", where(party), seconds(*quota.wall_time_max), seconds(ask_.time));
-    }
-    if (limits.spend && ask_.spend > *limits.spend) {
-      return over_job_limit("micro-units of spend", where(party), limits.spend->micros, ask_.spend.micros);
-    }
-    if (quota.priority_max && ask_.priority > *quota.priority_max) {
-      return over_job_limit("priority", where(party), *quota.priority_max, ask_.priority);
-    }
-    if (quota.isolation && ask_.instances > 0 && !contains(*quota.isolation, ask_.isolation)) {
+    if (auto r = one_job(party, "per_job.gpu_milli", limits.gpu_milli, ask_.gpu_milli())) return r;
+    if (auto r = one_job(party, "per_job.vram_bytes", limits.vram_bytes, ask_.vram_bytes())) return r;
+    const std::int64_t percent = (std::int64_t{ask_.milli_each} + 9) / 10;
+    if (auto r = one_job(party, "per_job.compute_percent", limits.compute_percent, percent)) return r;
+    if (auto r = one_job(party, "per_job.time", limits.time, ask_.time)) return r;
+    if (auto r = one_job(party, "wall_time_max", quota.wall_time_max, ask_.time)) return r;
+    if (auto r = one_job(party, "per_job.spend", limits.spend, ask_.spend)) return r;
+    if (auto r = one_job(party, "priority_max", quota.priority_max, std::int64_t{ask_.priority})) return r;
+    if (quota.isolation && ask_.instances > 0 && !allows(*quota.isolation, ask_.isolation)) {
       return Refusal{.reason = Reason::kPolicy,
                      .rule = "isolation",
                      .where = where(party),
@@ -134,68 +62,24 @@ class Walk {
     return std::nullopt;
   }
 
+  // Numbers of refusals: seconds, micro-units, or what the limit counts.
+  static std::int64_t number(std::int64_t amount) { return amount; }
+  static std::int64_t number(Duration length) { return whole_seconds(length); }
+  static std::int64_t number(Money amount) { return amount.micros; }
+
+  template <class Amount>
+  std::optional<Refusal> one_job(const Party& party,
+                                 std::string_view rule,
+                                 const std::optional<Amount>& limit,
+                                 const Amount& asked) const {
+    if (!limit || asked <= *limit) return std::nullopt;
+    return over_job_limit(rule, where(party), number(*limit), number(asked));
+  }
+
   std::optional<Refusal> rules(const Party& party) const {
     for (const Rule& rule : party.rules.rules) {
       if (rule.when.at || !fits(rule.when, party.rules, ask_, at_)) continue;  // Of a place: see below.
-      if (auto refusal = rule_refusal(party, rule)) return refusal;
-    }
-    return std::nullopt;
-  }
-
-  std::optional<Refusal> rule_refusal(const Party& party, const Rule& rule) const {
-    const Then& then = rule.then;
-    if (then.deny) {
-      const bool timed = rule.when.during || rule.when.outside;
-      return broken_rule(rule,
-                         where(party),
-                         "such a job is not admitted" + std::string(timed ? " at this hour" : ""),
-                         timed ? "submit it at another hour" : "ask the administrator of " + where(party));
-    }
-    if (then.isolation && ask_.instances > 0 && !contains(*then.isolation, ask_.isolation)) {
-      std::string allowed;
-      for (const Isolation one : *then.isolation)
-        allowed += (allowed.empty() ? "" : ", ") + std::string(wire::name_of(one));
-      return broken_rule(
-          rule, where(party), "isolation must be one of: " + allowed, "ask for isolation " + allowed);
-    }
-    if (then.gpu_milli_max && ask_.gpu_milli() > *then.gpu_milli_max) {
-      return broken_rule(rule,
-                         where(party),
-                         "at most " + std::to_string(*then.gpu_milli_max) + " gpu_milli a job",
-                         "ask for a smaller share");
-    }
-    if (then.priority_max && ask_.priority > *then.priority_max) {
-      const std::string most = std::to_string(*then.priority_max);
-      return broken_rule(
-          rule, where(party), "priority at most " + most, "ask for priority " + most + " or less");
-    }
-    if (then.time_max && (time_ == Duration{} || time_ > *then.time_max)) {
-      const std::string most = std::to_string(seconds(*then.time_max));
-      return broken_rule(
-          rule, where(party), "a time limit of at most " + most + " s", "give --time " + most + "s");
-    }
-    if (then.share_percent_max && party.quota.gpu_milli.limit) {
-      const std::int64_t most = *party.quota.gpu_milli.limit * *then.share_percent_max / 100;
-      std::int64_t used = 0;
-      for (std::size_t kind = 0; kind < kWorkloadKinds; ++kind) {
-        const bool counted =
-            rule.when.kinds.empty() ||
-            std::find(rule.when.kinds.begin(), rule.when.kinds.end(), static_cast<WorkloadKind>(kind)) !=
-                rule.when.kinds.end();
-        if (counted) used += party.usage.gpu_milli_by_kind[kind];
-      }
-      if (used + ask_.gpu_milli() > most) {
-        Refusal refusal =
-            broken_rule(rule,
-                        where(party),
-                        "at most " + std::to_string(*then.share_percent_max) + " % of the GPU limit, " +
-                            std::to_string(used) + " of " + std::to_string(most) + " gpu_milli in use",
-                        "wait until such jobs end, or ask for a smaller share");
-        refusal.limit = most;
-        refusal.used = used;
-        refusal.asked = ask_.gpu_milli();
-        return refusal;
-      }
+      if (auto refusal = rule_refusal(state_, party, rule, ask_, time_)) return refusal;
     }
     return std::nullopt;
   }
@@ -290,11 +174,22 @@ Duration time_in_force(const State& state, PartyId owner, const Ask& ask) {
   return time;
 }
 
+// The same for what it may cost.
+Money spend_in_force(const State& state, PartyId owner, const Ask& ask) {
+  if (ask.spend != Money{}) return ask.spend;
+  Money spend{};
+  for (const Party* at = state.party(owner); at != nullptr; at = state.party(at->parent)) {
+    const auto& limit = at->quota.per_job.spend;
+    if (limit && (spend == Money{} || *limit < spend)) spend = *limit;
+  }
+  return spend;
+}
+
 // Work over quota must be covered by a spend limit at every node that has one, and by one at least.
 Result<Money, Refusal> on_demand_hold(
     const State& state, PartyId owner, const Ask& ask, const Refusal& over, Instant now) {
   constexpr std::int64_t kMilliHourSeconds = 1000LL * 3600;
-  const Int128 milli_seconds = static_cast<Int128>(ask.gpu_milli()) * seconds(ask.time);
+  const Int128 milli_seconds = static_cast<Int128>(ask.gpu_milli()) * whole_seconds(ask.time);
   if (ask.time == Duration{} || milli_seconds > std::numeric_limits<std::int64_t>::max()) return refuse(over);
   const auto cost = scale_ceil(
       state.settings.on_demand_gpu_hour, static_cast<std::int64_t>(milli_seconds), kMilliHourSeconds);
@@ -362,10 +257,16 @@ Result<Admitted, Refusal> admit(const State& state, PartyId owner, const Ask& as
   for (const Party* party = state.party(owner); party != nullptr; party = state.party(party->parent)) {
     if (auto refusal = walk.visit(*party)) return refuse(*refusal);
   }
-  Ask timed = ask;
-  timed.time = time;
+  const Money spend = spend_in_force(state, owner, ask);
+  std::optional<Ask> bound;  // Only where the tree adds to what was asked: a copy costs as much as the walk.
+  if (time != ask.time || spend != ask.spend) {
+    bound = ask;
+    bound->time = time;
+    bound->spend = spend;
+  }
+  const Ask& timed = bound ? *bound : ask;
   if (auto refusal = place_problem(state, owner, timed, at)) return refuse(*refusal);
-  Admitted admitted{.admission = Admission::kWithinQuota, .hold = {}, .time = time};
+  Admitted admitted{.admission = Admission::kWithinQuota, .hold = {}, .time = time, .spend = spend};
   if (walk.first_over()) {
     const auto hold = on_demand_hold(state, owner, timed, *walk.first_over(), at);
     if (!hold) return refuse(hold.error());

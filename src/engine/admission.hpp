@@ -17,7 +17,8 @@ namespace tranche::engine {
 struct Admitted {
   Admission admission = Admission::kWithinQuota;
   Money hold{};     // Set aside for work on demand.
-  Duration time{};  // The time limit in force: the one asked for, or the smallest of the tree.
+  Duration time{};  // The limits in force: those asked for, or the smallest of the tree.
+  Money spend{};
 };
 
 [[nodiscard]] Result<Admitted, Refusal> admit(const State&, PartyId owner, const Ask&, Instant at);

@@ -74,13 +74,13 @@ TEST_CASE("admission: limits by device model, SKU, priority, isolation and time 
   CHECK(rule_of(ask) == "sku");
   ask = gpus(1);
   ask.priority = 61;
-  CHECK(rule_of(ask) == "priority");
+  CHECK(rule_of(ask) == "priority_max");
   ask = gpus(1);
   ask.isolation = Isolation::kDedicated;
   CHECK(rule_of(ask) == "isolation");
   ask = gpus(1);
   ask.time = 2h;
-  CHECK(rule_of(ask) == "seconds of run time");
+  CHECK(rule_of(ask) == "wall_time_max");
 }
 
 TEST_CASE("admission: a job without a time limit gets the smallest of the tree") {
@@ -90,6 +90,32 @@ TEST_CASE("admission: a job without a time limit gets the smallest of the tree")
   const auto job = lab.run(SubmitJob{.ask = gpus(1)}, lab.ana);
   REQUIRE(job);
   CHECK(std::get<JobSubmitted>(job->front()).ask.time == 2h);
+}
+
+TEST_CASE(
+    "admission: a job without a spend limit gets the smallest of the tree, and so do the units of one") {
+  Lab lab;
+  CHECK(lab.limit(lab.acme, {.per_job = {.spend = units(5)}}));
+  CHECK(lab.limit(lab.unit, {.per_job = {.spend = units(7)}}));
+  const auto job = lab.run(SubmitJob{.ask = gpus(1)}, lab.ana);
+  REQUIRE(job);
+  CHECK(std::get<JobSubmitted>(job->front()).ask.spend == units(5));
+  Ask ask = gpus(1);
+  ask.spend = units(6);
+  const auto refused = lab.run(SubmitJob{.ask = ask}, lab.ana);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().rule == "per_job.spend");
+  CHECK(refused.error().message == "acme allows one job at most 5.00, asked 6.00");
+  ask.spend = units(4);
+  const auto group = lab.run(
+      SubmitJob{.ask = ask, .unit = wire::WorkUnit::kFrame, .units = {1, 10}, .unit_tries = 1}, lab.ana);
+  REQUIRE(group);
+  CHECK(std::get<GroupFormed>(group->back()).ask.spend == units(4));
+  ask.spend = {};
+  const auto bound = lab.run(
+      SubmitJob{.ask = ask, .unit = wire::WorkUnit::kFrame, .units = {1, 10}, .unit_tries = 1}, lab.ana);
+  REQUIRE(bound);
+  CHECK(std::get<GroupFormed>(bound->back()).ask.spend == units(5));
 }
 
 TEST_CASE("admission: GPU time of a period is set aside, so it cannot be exceeded") {
@@ -140,8 +166,25 @@ TEST_CASE("quota: guarantees below a node never exceed its own, whichever of the
   CHECK(oversold.error().rule == "gpu_milli.guaranteed");
   CHECK(lab.limit(other, guaranteed(2000)));
   CHECK(lab.limit(lab.unit, guaranteed(6000)));
-  CHECK_FALSE(lab.limit(lab.acme, guaranteed(5999)));
+  const auto lowered = lab.limit(lab.acme, guaranteed(5999));
+  REQUIRE_FALSE(lowered);
+  CHECK(lowered.error().limit == 5999);
+  CHECK(lowered.error().used == 6000);
+  CHECK(lowered.error().asked == 0);
+  CHECK(lowered.error().fix == "lower the guarantees below acme first, or guarantee at least 6 GPUs");
   CHECK_FALSE(lab.limit(kPlatform, {.gpu_milli = at_most(7999)}));
+}
+
+TEST_CASE("quota: what was guaranteed of a model or a SKU below cannot be taken away above") {
+  Lab lab;
+  const QuotaShare two{.guaranteed = 2000, .limit = {}};
+  CHECK(lab.run(SetSku{{"small", 250, 20'000'000'000}}, lab.root));
+  CHECK(lab.limit(lab.acme, {.devices = {{"H100", two}}, .skus = {{"small", two}}}));
+  CHECK(lab.limit(lab.unit, {.devices = {{"H100", two}}, .skus = {{"small", two}}}));
+  CHECK(lab.limit(lab.acme, {.skus = {{"small", two}}}).error().rule == "devices.H100.guaranteed");
+  CHECK(lab.limit(lab.acme, {.devices = {{"H100", two}}}).error().rule == "skus.small.guaranteed");
+  CHECK(lab.limit(lab.unit, {}));
+  CHECK(lab.limit(lab.acme, {}));
 }
 
 TEST_CASE("quota: nobody sets the limits that bind him") {

@@ -4,10 +4,13 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "wire/amount_text.hpp"
 #include "wire/fields.hpp"
 
 namespace tranche::engine {
 namespace {
+
+using wire::amount_text;
 
 Refusal over(std::string rule, std::string where, std::string what, std::string fix) {
   return {.reason = Reason::kQuota,
@@ -45,7 +48,10 @@ std::optional<Refusal> share_problem(const State& state, const Party& party, con
   const std::string where = path_of(state, party.id);
   const std::int64_t asked = command.ask.gpu_milli();
   if (quota.per_job.gpu_milli && asked > *quota.per_job.gpu_milli) {
-    Refusal refusal = over("gpu_milli", where, "a job has at most that much", "book a smaller share");
+    Refusal refusal = over("per_job.gpu_milli",
+                           where,
+                           "a job has at most " + amount_text("gpu_milli", *quota.per_job.gpu_milli),
+                           "book a smaller share");
     refusal.limit = *quota.per_job.gpu_milli;
     refusal.asked = asked;
     return refusal;
@@ -63,8 +69,8 @@ std::optional<Refusal> share_problem(const State& state, const Party& party, con
     if (booked + asked <= *quota.gpu_milli.limit) continue;
     Refusal refusal = over("gpu_milli",
                            where,
-                           std::to_string(booked) + " of " + std::to_string(*quota.gpu_milli.limit) +
-                               " gpu_milli are booked then, asked " + std::to_string(asked),
+                           amount_text("gpu_milli", booked) + " of " +
+                               amount_text("gpu_milli", *quota.gpu_milli.limit) + " are booked then",
                            "book a smaller share, or another time");
     refusal.limit = *quota.gpu_milli.limit;
     refusal.used = booked;

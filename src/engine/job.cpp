@@ -116,6 +116,11 @@ std::optional<Refusal> after_problem(const State& state,
   return std::nullopt;
 }
 
+SubmitJob of_whole_nodes(const State& state, SubmitJob job) {
+  job.ask = with_whole_nodes(state, job.ask);
+  return job;
+}
+
 }  // namespace
 
 Decision submission(
@@ -133,9 +138,8 @@ Decision submission(
   if (auto refusal = volume_problem(state, owner, wish)) return refuse(*refusal);
   if (auto refusal = gang_network_problem(state, job.ask)) return refuse(*refusal);
   if (auto refusal = units_problem(job)) return refuse(*refusal);
-  SubmitJob whole = job;
-  if (job.ask.whole_node) whole.ask = with_whole_nodes(state, job.ask);
-  Decision events = submission_events(state, envelope, owner, whole);
+  Decision events = job.ask.whole_node ? submission_events(state, envelope, owner, of_whole_nodes(state, job))
+                                       : submission_events(state, envelope, owner, job);
   if (!events) return events;  // His own limits are what he can change, and are told first.
   if (auto refusal = impossibility(state, owner, job.ask)) return refuse(*refusal);
   return events;
@@ -147,15 +151,17 @@ Decision submission_events(const State& state,
                            const SubmitJob& job) {
   auto admitted = admit(state, owner, job.ask, envelope.at);
   if (!admitted) return refuse(admitted.error());
+  const Money spend = admitted->spend;
   const bool is_group = job.unit != wire::WorkUnit::kNone;
   if (is_group) {  // Its chunks are admitted one by one; the parent itself takes nothing.
     admitted = admit(state, owner, parent_ask(job.ask), envelope.at);
     if (!admitted) return refuse(admitted.error());
   }
   if (auto refusal = unit_quota_problem(state, owner, job, envelope.at)) return refuse(*refusal);
-  Ask timed = job.ask;
-  timed.time = admitted->time;
-  const auto start = planned_start(state, owner, timed, admitted->admission, envelope.at);
+  Ask bound = job.ask;
+  bound.time = admitted->time;
+  bound.spend = spend;
+  const auto start = planned_start(state, owner, bound, admitted->admission, envelope.at);
   if (!start) return refuse(start.error());
   Events events;
   events.reserve(1);
@@ -164,19 +170,22 @@ Decision submission_events(const State& state,
                                                                         .admission = admitted->admission,
                                                                         .hold = admitted->hold,
                                                                         .name = job.name,
-                                                                        .ask = job.ask,
                                                                         .spec = job.spec,
                                                                         .not_before = *start}));
-  if (is_group) event.ask = parent_ask(job.ask);
-  event.ask.time = admitted->time;
-  if (!is_group) return events;
+  if (!is_group) {
+    event.ask = std::move(bound);
+    return events;
+  }
+  event.ask = parent_ask(bound);
+  Ask whole = job.ask;  // Each chunk gets the time limit that holds when it is formed.
+  whole.spend = spend;
   events.push_back(GroupFormed{.id = {state.next_job},
                                .owner = owner,
                                .unit = job.unit,
                                .range = job.units,
                                .chunk = job.chunk,
                                .tries = job.unit_tries,
-                               .ask = job.ask,
+                               .ask = std::move(whole),
                                .milliseconds = job.milliseconds});
   return events;
 }

@@ -3,13 +3,17 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string_view>
 
 #include "engine/decide.hpp"
 #include "engine/spend.hpp"
+#include "wire/amount_text.hpp"
 
 namespace tranche::engine {
 namespace {
+
+using wire::amount_text;
 
 struct Dimension {
   std::string_view name;
@@ -34,7 +38,10 @@ std::optional<Refusal> share_problem(std::string_view name, const QuotaShare& sh
     return broken(name, "a quota cannot be negative", "give zero to forbid, or leave it out to say nothing");
   }
   if (share.guaranteed && share.limit && *share.guaranteed > *share.limit) {
-    return broken(name, "the guarantee is larger than the limit", "raise the limit or lower the guarantee");
+    return broken(name,
+                  "the guarantee of " + amount_text(name, *share.guaranteed) +
+                      " is larger than the limit of " + amount_text(name, *share.limit),
+                  "raise the limit or lower the guarantee");
   }
   return std::nullopt;
 }
@@ -51,6 +58,11 @@ std::optional<Refusal> numbers_problem(const Quota& quota) {
   }
   if (quota.spend.value_or(Money{}) < Money{} || quota.per_job.spend.value_or(Money{}) < Money{}) {
     return broken("spend", "a spend limit cannot be negative", "give zero to forbid, or leave it out");
+  }
+  if (quota.per_job.spend == Money{}) {  // Zero is how a job says that it has no limit of its own.
+    return broken("per_job.spend",
+                  "one job's spend limit is more than nothing",
+                  "give a positive amount, or forbid all spending: --spend 0");
   }
   for (const auto& [unit, limit] : quota.units) {
     if (!is_unit_name(unit))
@@ -71,12 +83,21 @@ std::optional<Refusal> numbers_problem(const Quota& quota) {
   return std::nullopt;
 }
 
+std::set<std::string> named(const std::map<std::string, QuotaShare>& after,
+                            const std::map<std::string, QuotaShare>& before) {
+  std::set<std::string> names;
+  for (const auto* shares : {&after, &before})
+    for (const auto& [name, share] : *shares) names.insert(name);
+  return names;
+}
+
 // Quotas of `parent` and its children as they would be with `quota` at `changed`.
 struct Family {
   const State& state;
   PartyId changed;
   const Quota& quota;
 
+  [[nodiscard]] const Quota& before() const { return state.parties.at(changed).quota; }
   [[nodiscard]] const Quota& of(const Party& party) const {
     return party.id == changed ? quota : party.quota;
   }
@@ -88,21 +109,30 @@ struct Family {
     const auto available = parent.id == kPlatform ? own.limit : own.guaranteed;
     if (!available && parent.id == kPlatform) return std::nullopt;
     std::int64_t promised = 0;
+    std::int64_t asked = 0;  // By whoever is changed. Of the parent nothing: its own share became too small.
     for (const auto& [id, child] : state.parties) {
       if (child.parent != parent.id) continue;
-      if (__builtin_add_overflow(promised, pick(of(child)).guaranteed.value_or(0), &promised))
-        promised = INT64_MAX;
+      const std::int64_t its = pick(of(child)).guaranteed.value_or(0);
+      if (id == changed) asked = its;
+      if (__builtin_add_overflow(promised, its, &promised)) promised = INT64_MAX;
     }
     if (promised <= available.value_or(0)) return std::nullopt;
+    const std::string where = path_of(state, parent.id);
+    const std::int64_t left = std::max<std::int64_t>(available.value_or(0) - (promised - asked), 0);
     return Refusal{
         .reason = Reason::kQuota,
         .rule = std::string(name) + ".guaranteed",
-        .where = path_of(state, parent.id),
-        .message = "guarantees below " + path_of(state, parent.id) + " would exceed what is guaranteed to it",
-        .fix = "lower a guarantee, or raise that of " + path_of(state, parent.id),
+        .where = where,
+        .message = "guarantees below " + where + " would exceed " +
+                   (parent.id == kPlatform ? "the limit of the platform" : "what is guaranteed to it"),
+        .fix = parent.id == changed
+                   ? "lower the guarantees below " + where + " first, or " +
+                         (parent.id == kPlatform ? "limit it to at least " : "guarantee at least ") +
+                         amount_text(name, promised)
+                   : "guarantee at most " + amount_text(name, left) + ", or raise that of " + where,
         .limit = available.value_or(0),
-        .used = promised - pick(quota).guaranteed.value_or(0),
-        .asked = pick(quota).guaranteed.value_or(0)};
+        .used = promised - asked,
+        .asked = asked};
   }
 
   [[nodiscard]] std::optional<Refusal> oversold_below(const Party& parent) const {
@@ -116,11 +146,12 @@ struct Family {
       const auto found = shares.find(key);
       return found == shares.end() ? kNothing : found->second;
     };
-    for (const auto& [model, share] : quota.devices) {
+    // Also what the change takes away: others may have been promised of it.
+    for (const std::string& model : named(quota.devices, before().devices)) {
       const auto pick = [&](const Quota& q) -> const QuotaShare& { return in(q.devices, model); };
       if (auto refusal = oversold_below(parent, "devices." + model, pick)) return refusal;
     }
-    for (const auto& [sku, share] : quota.skus) {
+    for (const std::string& sku : named(quota.skus, before().skus)) {
       const auto pick = [&](const Quota& q) -> const QuotaShare& { return in(q.skus, sku); };
       if (auto refusal = oversold_below(parent, "skus." + sku, pick)) return refusal;
     }

@@ -96,6 +96,7 @@ Decision decide(const State& state, const Envelope& envelope, const AddReplica& 
                          .ask = version->ask,
                          .spec = version->spec};
   submitted.ask.time = admitted->time;
+  submitted.ask.spend = admitted->spend;
   return Events{std::move(submitted), ReplicaAdded{command.key, service->owner, id, command.version}};
 }
 

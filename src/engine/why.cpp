@@ -175,9 +175,9 @@ wire::Why explain(const State& state, const Actor& actor, const Job& job) {
     return why;
   }
   if (job.state != JobState::kPending && !is_stalled(state, job)) {
-    why.message = is_over(job.state)             ? text(job.id) + " has ended"
+    why.message = is_over(job.state)             ? "it has ended"
                   : job.state == JobState::kHeld ? held_summary(job)
-                                                 : text(job.id) + " is not waiting";
+                                                 : "it waits for nothing";
     return why;
   }
   Capacity& capacity = *state.index.capacity;

@@ -280,11 +280,13 @@ struct AuditEntry {
   std::string action{};
   std::string outcome{};  // "done" or "refused".
   PartyId about{};
+  std::string about_path{};
   std::vector<RawJson> events{};  // {"type": …, "data": …}, with before and after where something changed.
 };
-BOOST_DESCRIBE_STRUCT(AuditEntry,
-                      (),
-                      (sequence, at, actor, actor_path, origin, request_id, action, outcome, about, events))
+BOOST_DESCRIBE_STRUCT(
+    AuditEntry,
+    (),
+    (sequence, at, actor, actor_path, origin, request_id, action, outcome, about, about_path, events))
 
 struct AuditList {
   std::vector<AuditEntry> items{};
