@@ -95,7 +95,7 @@ Verdict acquire(std::uint32_t device, Lane lane, std::uint64_t amount_ns, std::u
       gate.announce_wait(amount_ns);
       ring();
     }
-    gate.sleep(seen, verdict.sleep_ns);
+    gate.wait_out(seen, verdict);
   }
 }
 
