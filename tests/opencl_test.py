@@ -59,6 +59,25 @@ def memory_is_exact():
     check("sub-buffer: costs nothing beside its parent", got.get("count", 0) > 1000, got)
 
 
+def pipes_are_charged_or_not_there():
+    line = [PROGRAMS / "cl_memory", "--kind", "pipe", "--most", str(128 * MIB)]
+    plain = json.loads(subprocess.run([*map(str, line)], text=True, stdout=subprocess.PIPE, timeout=240).stdout)
+    got, _, err = answer(line)
+    if plain["count"] == 0:
+        check("pipe: a device without pipes says so",
+              got.get("error") == plain["error"], (plain, got, err))
+    else:
+        check("pipe: the last byte is granted, the next refused", got.get("taken") == 64 * MIB, got)
+
+
+def every_shape_is_right_and_charged():
+    """Rectangles, images, local memory: 65,536 bytes hold all that is there at once, so local memory costs nothing."""
+    got, _, err = answer([PROGRAMS / "cl_shapes"], "--vram", "65536")
+    check("shapes: rectangles, images and local memory give what the host expects",
+          [got.get(key) for key in ("rectangles", "images", "local")] == [1, 1, 1], (got, err))
+    check("shapes: every copy and fill is charged by its bytes", f"copied {got.get('moved')} bytes" in err, (got, err))
+
+
 def device_shows_the_slice():
     _, out, _ = answer(["clinfo"])
     check("clinfo: the device has the size of the slice", f"{64 * MIB} (64MiB)" in out, out[:400])
@@ -159,6 +178,8 @@ def main():
         return 0
     device_shows_the_slice()
     memory_is_exact()
+    pipes_are_charged_or_not_there()
+    every_shape_is_right_and_charged()
     cannot_be_switched_off()
     measuring_is_not_seen()
     handover_is_verified()

@@ -262,21 +262,27 @@ LaneArbiter::Tenant* LaneArbiter::choose() {
 // its next kernel only when the last has ended. While every tenant stands at the gate with more, or has been
 // away for long, there is nobody to keep it short for, and a long one outlasts a host that wakes threads
 // late. A tenant that has all it can bring in flight is not at the gate, so the queue grows no longer than
-// the shallowest can fill.
+// the shallowest can fill. A light tenant that is due more than it asks for pays for a late host with its
+// latency if the lead outgrows a kernel or two; what it costs otherwise is a device that stands still now and
+// then.
 std::uint64_t LaneArbiter::lead_for(const Tenant& chosen, std::uint64_t now) const {
   bool may_be_long = queue_.well_foreseen() || !ends_are_told_;
   bool all_compete = true;
   bool somebody_urgent = false;
+  bool somebody_entitled = false;
   for (const Tenant& tenant : tenants_) {
     const bool more_urgent = tenant.priority > chosen.priority;
     const bool away = !more_urgent && now > tenant.active_at + kAwayNs;
     may_be_long &= tenant.waits() || away;
     all_compete &= tenant.waits() || now < tenant.waited_at + settings_.idle_after_ns || away;
     somebody_urgent |= more_urgent;
+    const bool has_more_due = tenant.priority == chosen.priority && tenant.virtual_ns < chosen.virtual_ns;
+    somebody_entitled |= has_more_due && !tenant.waits() && !away;
   }
   if (may_be_long) return lead_ns_ + settings_.gate_lead_ns;
   if (all_compete) return lead_ns_ + settings_.crowd_lead_ns;
-  return somebody_urgent ? std::min(lead_ns_, settings_.urgent_lead_max_ns) : lead_ns_;
+  if (somebody_urgent) return std::min(lead_ns_, settings_.urgent_lead_max_ns);
+  return somebody_entitled ? std::min(lead_ns_, settings_.entitled_lead_max_ns) : lead_ns_;
 }
 
 // More urgent work ended a moment ago, or is about to: its owner may be on the way with the next piece.

@@ -22,9 +22,10 @@ struct ArbiterSettings {
   std::uint64_t lead_max_ns = 10'000'000;   //
   std::uint64_t crowd_lead_ns = 2'000'000;  // So much earlier while every tenant came for its turn lately,
   std::uint64_t gate_lead_ns = 20'000'000;  // and while every one stands at the gate with more.
-  std::uint64_t urgent_lead_max_ns = 300'000;  // Never earlier while somebody more urgent may come.
-  std::uint64_t quantum_ns = 1'000'000;        // Small kernels are let in by the millisecond.
-  std::uint64_t standing_ns = 12'000'000;      // Most credit an idle, entitled tenant holds.
+  std::uint64_t urgent_lead_max_ns = 300'000;      // Never earlier while somebody more urgent may come.
+  std::uint64_t entitled_lead_max_ns = 2'000'000;  // Nor than this while somebody may come who has more due.
+  std::uint64_t quantum_ns = 1'000'000;            // Small kernels are let in by the millisecond.
+  std::uint64_t standing_ns = 12'000'000;          // Most credit an idle, entitled tenant holds.
   std::uint64_t kept_off_ns = 40'000'000;   // Most a tenant may claim back that was let in and came too late.
   std::uint64_t idle_after_ns = 3'000'000;  // A tenant that neither charged nor waited for so long is idle.
   std::uint64_t anticipate_ns = 150'000;    // After urgent work ends, wait so long for more of it.

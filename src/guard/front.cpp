@@ -2,8 +2,6 @@
 #include "guard/front.hpp"
 
 #include <algorithm>
-#include <cstdio>
-#include <unistd.h>
 
 #include "guard/gate.hpp"
 #include "guard/host_clock.hpp"
@@ -34,28 +32,15 @@ constexpr std::uint64_t kFirstPollNs = 30'000;
 // A launch that has to go the long way: its thread's credit is put out of reach.
 constexpr std::int64_t kCreditHidden = std::int64_t{1} << 61;
 constexpr std::uint32_t kRow = 2;  // Launches measured after the first of a row.
-constexpr int kBrokerAnswersWithinMs = 100;
 constexpr std::uint64_t kCopyChunk = 16ULL << 20;
 constexpr std::uint64_t kCopyNsPerMiBFirst = 100'000;  // About 10 GB/s until measured.
 
 std::atomic<void (*)()> poll_measures;          // NOLINT
 std::atomic<std::uint64_t> copy_ns_per_mib;     // NOLINT
 std::atomic<std::uint64_t> last_measure_at;     // NOLINT
-std::atomic<std::uint64_t> last_refusal_at;     // NOLINT
 StreamUse stream_use;                           // NOLINT
 OpenMeasures open_measures;                     // NOLINT
 std::atomic<std::uint32_t> open_measures_busy;  // NOLINT
-
-const DeviceControl* settings(std::uint32_t device) {
-  const ControlRegion* control = control_region();
-  return control == nullptr || device >= kDevicesMax ? nullptr : &control->devices[device];
-}
-
-void ring() {
-  const int bell = session.bell.load(kRelaxed);
-  const std::uint64_t one = 1;
-  if (bell >= 0 && ::write(bell, &one, sizeof one) < 0) return;  // Full bell: it rings already.
-}
 
 void give_up(KernelTime& entry, std::uint64_t key) {
   if (entry.key.load(kRelaxed) != key) return;
@@ -93,9 +78,9 @@ Verdict acquire(std::uint32_t device, Lane lane, std::uint64_t amount_ns, std::u
     }
     if (verdict.wants_broker) {
       gate.announce_wait(amount_ns);
-      ring();
+      ring_broker();
     }
-    gate.sleep(seen, verdict.sleep_ns);
+    gate.wait_out(seen, verdict);
   }
 }
 
@@ -124,88 +109,6 @@ void wait_for_first_measure(const LaneGate& gate, const KernelTime& entry) {
 }
 
 }  // namespace
-
-VramAnswer reserve(std::uint32_t device, std::uint64_t bytes) {
-  if (device >= kDevicesMax || attach() != Attachment::kAttached) return {};
-  LedgerRegion* ledger = ledger_region();
-  const std::uint64_t limit = settings(device)->vram_limit.load(kRelaxed);
-  VramAccount account(ledger, device);
-  const std::uint32_t slot = session.slot.load(kRelaxed);
-  VramAnswer answer = account.reserve(slot, bytes, limit);
-  // Before saying no, give back what dead siblings still hold. Only then: it reads /proc.
-  if (!answer.granted && reclaim_dead(*ledger, session.self) > 0)
-    answer = account.reserve(slot, bytes, limit);
-  return answer;
-}
-
-void release(std::uint32_t device, std::uint64_t bytes) {
-  if (device >= kDevicesMax || !has_slot()) return;
-  VramAccount(ledger_region(), device).release(session.slot.load(kRelaxed), bytes);
-}
-
-void add_unasked(std::uint32_t device, std::uint64_t bytes) {
-  if (device >= kDevicesMax || !has_slot()) return;
-  VramAccount(ledger_region(), device).add_unasked(session.slot.load(kRelaxed), bytes);
-}
-
-std::uint64_t visible_total(std::uint32_t device, std::uint64_t real_total) {
-  const DeviceControl* limits = settings(device);
-  return limits == nullptr ? 0 : std::min(real_total, limits->vram_limit.load(kRelaxed));
-}
-
-std::uint64_t visible_free(std::uint32_t device, std::uint64_t real_free) {
-  const DeviceControl* limits = settings(device);
-  if (limits == nullptr) return 0;
-  const std::uint64_t used = VramAccount(ledger_region(), device).used();
-  const std::uint64_t limit = limits->vram_limit.load(kRelaxed);
-  return std::min(real_free, limit > used ? limit - used : 0);
-}
-
-void log_refusal(const char* api, std::uint32_t device, std::uint64_t bytes, const VramAnswer& answer) {
-  const std::uint64_t now = monotonic_ns();
-  std::uint64_t last = last_refusal_at.load(kRelaxed);
-  if (now - last < 1'000'000 || !last_refusal_at.compare_exchange_strong(last, now)) return;
-  char text[256];
-  const int length =
-      std::snprintf(text,
-                    sizeof text,
-                    "tranche-guard: %s: device %u: out of memory: limit %llu bytes, in use %llu, "
-                    "asked for %llu\n",
-                    api,
-                    device,
-                    static_cast<unsigned long long>(answer.limit),
-                    static_cast<unsigned long long>(answer.used),
-                    static_cast<unsigned long long>(bytes));
-  if (length > 0 && ::write(STDERR_FILENO, text, static_cast<std::size_t>(length)) < 0) return;
-}
-
-bool must_zero_on_free(std::uint32_t device, std::uint64_t bytes) {
-  const DeviceControl* limits = settings(device);
-  if (limits == nullptr) return false;
-  if ((limits->flags.load(kRelaxed) & kZeroOnFree) != 0) return true;
-  if (!has_slot()) return false;
-  // First noted, then looked at again: whoever joins meanwhile sees the note, or we see that it joined.
-  ledger_region()->devices[device].dirty_bytes.fetch_add(bytes);
-  return (limits->flags.load() & kZeroOnFree) != 0;
-}
-
-bool must_zero_on_alloc(std::uint32_t device) {
-  const DeviceControl* limits = settings(device);
-  return limits != nullptr && (limits->flags.load(kRelaxed) & kZeroOnAlloc) != 0;
-}
-
-void report_dirty(std::uint32_t device, std::uint64_t bytes) {
-  if (device >= kDevicesMax || !has_slot()) return;
-  ledger_region()->devices[device].dirty_bytes.fetch_add(bytes);
-  ring();
-}
-
-bool may_go_back_dirty(std::uint32_t device, std::uint64_t bytes) {
-  if (bytes == 0 || !must_zero_on_free(device, bytes)) return true;
-  if (!must_zero_on_alloc(device)) report_dirty(device, bytes);
-  for (int i = 0; i < kBrokerAnswersWithinMs && !must_zero_on_alloc(device); ++i) ::usleep(1'000);
-  return must_zero_on_alloc(device);
-}
 
 namespace {
 
@@ -437,7 +340,7 @@ void learn_copy_rate(std::uint64_t bytes, std::uint64_t ns) {
 }
 
 std::uint64_t max_copy_chunk(std::uint32_t device) {
-  const DeviceControl* limits = settings(device);
+  const DeviceControl* limits = settings_of(device);
   return limits != nullptr && limits->co_tenants.load(kRelaxed) > 0 ? kCopyChunk : UINT64_MAX;
 }
 

@@ -19,42 +19,6 @@ std::int64_t difference(std::uint64_t left, std::uint64_t right) {
 
 }  // namespace
 
-std::uint64_t LaneGate::allowance(std::uint64_t now) const {
-  for (int attempt = 0;; ++attempt) {
-    const std::uint32_t seq = rules_->allowance_seq.load(std::memory_order_acquire);
-    const std::uint64_t base = rules_->allowance_ns.load(kRelaxed);
-    const std::uint64_t at = rules_->allowance_at.load(kRelaxed);
-    const std::uint64_t share = rules_->share.load(kRelaxed);
-    std::atomic_thread_fence(std::memory_order_acquire);
-    const bool whole = (seq & 1) == 0 && rules_->allowance_seq.load(kRelaxed) == seq;
-    // A broker that died in the middle of a change leaves the sequence odd for ever: take what is there.
-    if (!whole && attempt < 1000) continue;
-    const std::uint64_t elapsed = now > at ? now - at : 0;
-    return base + static_cast<std::uint64_t>(static_cast<Word128>(elapsed) * share / kShareWhole);
-  }
-}
-
-std::int64_t LaneGate::ceiling_left(std::uint64_t now) {
-  for (;;) {
-    std::uint64_t forfeited = ledger_->forfeited_ns.load(kRelaxed);
-    const std::int64_t left = difference(allowance(now), charged_ns(*ledger_) + forfeited);
-    const auto burst = static_cast<std::int64_t>(kCeilingBurstNs);
-    if (left <= burst) return left;
-    const std::uint64_t next = forfeited + static_cast<std::uint64_t>(left - burst);
-    if (ledger_->forfeited_ns.compare_exchange_weak(forfeited, next, kRelaxed)) return burst;
-  }
-}
-
-// What a fair share used beyond itself while the device was free was its right: when the broker falls silent
-// and the share becomes a ceiling, only the last of it is still owed.
-std::int64_t LaneGate::orphan_left(std::uint64_t now) {
-  const std::int64_t left = ceiling_left(now);
-  const auto owed_at_most = static_cast<std::int64_t>(kOrphanDebtNs);
-  if (left >= -owed_at_most) return left;
-  ledger_->forfeited_ns.fetch_sub(static_cast<std::uint64_t>(-left - owed_at_most), kRelaxed);
-  return -owed_at_most;
-}
-
 Verdict LaneGate::try_pass(std::uint64_t amount_ns, std::uint64_t now) {
   const std::uint64_t end_at = control_->end_at.load(kRelaxed);
   if (control_->stop.load(kRelaxed) == kMustEnd || (end_at != 0 && now >= end_at)) return {Passage::kEnded};
@@ -67,12 +31,13 @@ Verdict LaneGate::try_pass(std::uint64_t amount_ns, std::uint64_t now) {
   const bool silent = gate == Gate::kOwnCap || orphaned;
   const bool ceiling = mode == ShareMode::kCap || (silent && mode != ShareMode::kUnlimited);
   if (ceiling) {
-    const std::int64_t left = mode == ShareMode::kCap ? ceiling_left(now) : orphan_left(now);
+    const std::int64_t left = mode == ShareMode::kCap ? ceiling_.left(now) : ceiling_.orphan_left(now);
     if (left <= 0) {
       const std::uint64_t share = std::max<std::uint64_t>(1, rules_->share.load(kRelaxed));
       const auto debt = static_cast<Word128>(-left + 1);
       const auto wait = static_cast<std::uint64_t>(debt * kShareWhole / share);
       Verdict later{Passage::kWait, std::clamp(wait, kSleepMinNs, kSleepMaxNs)};
+      later.only_time = true;
       later.orphaned = orphaned;
       return later;
     }
@@ -107,6 +72,13 @@ void LaneGate::announce_wait(std::uint64_t amount_ns) {
 
 void LaneGate::sleep(std::uint32_t seen, std::uint64_t for_ns) const {
   futex_wait(rules_->wake, seen, for_ns);
+}
+
+void LaneGate::wait_out(std::uint32_t seen, const Verdict& verdict) {
+  const std::uint64_t due = monotonic_ns() + verdict.sleep_ns;
+  sleep(seen, verdict.sleep_ns);
+  const std::uint64_t now = monotonic_ns();
+  if (verdict.only_time && now > due) woken_late(now - due);
 }
 
 void LaneGate::correct(std::int64_t charge_ns, std::uint64_t confirmed_ns) {

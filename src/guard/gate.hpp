@@ -8,13 +8,12 @@
 // kernel cannot be cut in two, and its overrun is paid from later time.
 #include <cstdint>
 
+#include "guard/ceiling.hpp"
 #include "guard/region.hpp"
 
 namespace tranche::guard {
 
 inline constexpr std::uint64_t kBrokerSilentNs = 2'000'000'000;  // Then the share becomes a ceiling.
-inline constexpr std::uint64_t kOrphanDebtNs = 250'000'000;      // Owed at most from before that.
-inline constexpr std::uint64_t kCeilingBurstNs = 40'000'000;     // Ceiling time that can be saved up.
 
 enum class Passage {
   kPassed,  // Charged; go.
@@ -26,6 +25,7 @@ struct Verdict {
   Passage passage = Passage::kWait;
   std::uint64_t sleep_ns = 0;
   bool wants_broker = false;   // Announce the wait: only a grant can end it.
+  bool only_time = false;      // The ceiling is reached.
   std::uint64_t mark = 0;      // Passed: `submitted_ns` up to and with this work.
   std::uint64_t clear_at = 0;  // Passed: when the work of others before it will be done.
   bool orphaned = false;       // The broker gave no sign of life for long.
@@ -37,7 +37,8 @@ class LaneGate {
       : control_(&control),
         settings_(&control.devices[device]),
         rules_(&settings_->lanes[static_cast<std::uint32_t>(lane)]),
-        ledger_(&ledger.devices[device].lanes[static_cast<std::uint32_t>(lane)]) {}
+        ledger_(&ledger.devices[device].lanes[static_cast<std::uint32_t>(lane)]),
+        ceiling_(*rules_, *ledger_) {}
 
   // Charges `amount_ns` and passes, or says how long to wait. Never blocks.
   Verdict try_pass(std::uint64_t amount_ns, std::uint64_t now);
@@ -50,6 +51,9 @@ class LaneGate {
   // Tells the broker (through memory; the caller rings the bell) that a thread waits for `amount_ns`.
   void announce_wait(std::uint64_t amount_ns);
   void sleep(std::uint32_t seen, std::uint64_t for_ns) const;
+  // Sleeps as the verdict says. Where the host wakes too late, that is not the job's loss.
+  void wait_out(std::uint32_t seen, const Verdict& verdict);
+  void woken_late(std::uint64_t by_ns) { ceiling_.woken_late(by_ns); }
   [[nodiscard]] std::uint32_t wake_word() const { return rules_->wake.load(std::memory_order_acquire); }
   void correct(std::int64_t charge_ns, std::uint64_t confirmed_ns);
   void report_end(std::uint64_t mark, std::uint64_t end_at);
@@ -60,17 +64,12 @@ class LaneGate {
     ledger_->throttled_ns.fetch_add(wall_ns, std::memory_order_relaxed);
   }
 
-  // Device time left under the ceiling now; negative is debt.
-  [[nodiscard]] std::int64_t ceiling_left(std::uint64_t now);
-  [[nodiscard]] std::int64_t orphan_left(std::uint64_t now);
-
  private:
-  [[nodiscard]] std::uint64_t allowance(std::uint64_t now) const;
-
   const ControlRegion* control_;
   const DeviceControl* settings_;
   const LaneControl* rules_;
   LaneLedger* ledger_;
+  Ceiling ceiling_;
 };
 
 }  // namespace tranche::guard

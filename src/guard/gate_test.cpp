@@ -84,7 +84,7 @@ TEST_CASE("gate: a cap is held for short and long kernels alike, late wake-ups i
 
 TEST_CASE("gate: time a capped job did not use is lost beyond a small burst") {
   Lab lab = lab_with(ShareMode::kCap, 5000, Gate::kAlone);
-  CHECK(lab.gate().ceiling_left(60'000 * kMs) == static_cast<std::int64_t>(kCeilingBurstNs));
+  CHECK(Ceiling(lab.rules(), lab.used()).left(60'000 * kMs) == static_cast<std::int64_t>(kCeilingBurstNs));
   const std::uint64_t used = play(lab, 60'000 * kMs, 1000 * kMs, 2 * kMs);
   CHECK(used <= 500 * kMs + kCeilingBurstNs + 2 * kMs);
 }

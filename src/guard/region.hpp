@@ -16,11 +16,12 @@ namespace tranche::guard {
 
 inline constexpr std::uint64_t kControlMagic = 0x314c525443525454;  // "TTRCTRL1"
 inline constexpr std::uint64_t kLedgerMagic = 0x3152444c43525454;   // "TTRCLDR1"
-inline constexpr std::uint32_t kLayoutVersion = 4;
+inline constexpr std::uint32_t kLayoutVersion = 5;
 inline constexpr std::uint32_t kDevicesMax = 16;
 inline constexpr std::uint32_t kProcessesMax = 1024;
 inline constexpr std::uint32_t kImagesMax = 256;
-inline constexpr std::uint32_t kEndsKept = 8;  // Of the latest work of a lane.
+inline constexpr std::uint32_t kEndsKept = 8;    // Of the latest work of a lane.
+inline constexpr std::uint32_t kSavedKept = 64;  // Looks of the last second at what is saved under a ceiling.
 inline constexpr std::size_t kTenantNameMax = 64;
 inline constexpr std::uint32_t kShareWhole = 10'000;  // Shares are in hundredths of a percent.
 
@@ -106,10 +107,12 @@ struct LaneLedger {
   alignas(64) Word64 wait_seq;     // Grows each time a thread begins, or goes on, to wait at the gate.
   Word64 wanted_ns;                // Device time the waiting launch is expected to need.
   Word64 forfeited_ns;             // Ceiling time that was not used and is gone.
+  Word64 kept_off_ns;              // Ceiling time that the host kept it from using, and that is still there.
   alignas(64) Word64 measured_ns;  // Device time confirmed by the device itself.
   Word64 operations;               // Launches or copies.
   Word64 throttled_ns;             // Wall time threads spent at the gate.
   Word64 bytes;                    // Copy lane only.
+  alignas(64) AtomicPair saved[kSavedKept];  // low: when; high: ceiling time not used then. See ceiling.cpp.
 };
 
 // Programs for the device come in forms that tell more or less about the memory they will need.

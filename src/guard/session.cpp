@@ -195,4 +195,15 @@ LedgerRegion* ledger_region() {
   return session.ledger.load(std::memory_order_acquire);
 }
 
+const DeviceControl* settings_of(std::uint32_t device) {
+  const ControlRegion* control = control_region();
+  return control == nullptr || device >= kDevicesMax ? nullptr : &control->devices[device];
+}
+
+void ring_broker() {
+  const int bell = session.bell.load(std::memory_order_relaxed);
+  const std::uint64_t one = 1;
+  if (bell >= 0 && ::write(bell, &one, sizeof one) < 0) return;  // Full bell: it rings already.
+}
+
 }  // namespace tranche::guard

@@ -27,6 +27,11 @@ extern Session session;
 // whoever waits at a gate; at most ten times a second, and never waits for a broker that is merely slow.
 void rejoin_if_orphaned(std::uint64_t now);
 
+// What the slice says of a device; null where there is none. Rings the bell of the broker: look at the
+// ledger.
+const DeviceControl* settings_of(std::uint32_t device);
+void ring_broker();
+
 // True when the calling process itself has a slot; false in a forked child until it attaches for itself.
 inline bool has_slot() {
   const auto* mark = session.mark.load(std::memory_order_acquire);

@@ -164,7 +164,10 @@ STANDIN_API cuGraphLaunch(CUgraphExec exec, CUstream handle) {
   if (!may_run_again(exec, stream_front(stream))) return CUDA_ERROR_INVALID_VALUE;
   std::uint64_t end = std::max(stream_front(stream), now_ns());
   const CUresult status = run_graph(exec, exec->graph, stream->context, stream_front(stream), end);
-  for (const CUdeviceptr at : exec->addresses) needed_until(at, end);
+  for (const CUdeviceptr at : exec->addresses) {
+    if (status != CUDA_SUCCESS) free_graph_allocation(at, end);  // What did not fit holds nothing.
+    needed_until(at, end);
+  }
   advance(stream, end);
   return status;
 }

@@ -273,6 +273,35 @@ TEST_CASE("stand-in memory: a graph that frees what it left behind can be launch
   CHECK(free_bytes() == free);
 }
 
+TEST_CASE("stand-in memory: a graph that does not fit holds nothing, and can be launched when it does") {
+  device();
+  const std::size_t free = free_bytes();
+  const CUstream stream = new_stream();
+  CUgraph graph = nullptr;
+  CUgraphNode made = nullptr;
+  CUgraphExec exec = nullptr;
+  CUdeviceptr in_the_way = 0, parts[2] = {};
+  cuuint64_t used = 7;
+  REQUIRE(cuGraphCreate(&graph, 0) == CUDA_SUCCESS);
+  for (CUdeviceptr& part : parts) {
+    CUDA_MEM_ALLOC_NODE_PARAMS parameters = graph_memory(free / 3);
+    REQUIRE(cuGraphAddMemAllocNode(&made, graph, nullptr, 0, &parameters) == CUDA_SUCCESS);
+    part = parameters.dptr;
+  }
+  REQUIRE(cuGraphInstantiateWithFlags(&exec, graph, 0) == CUDA_SUCCESS);
+  REQUIRE(cuMemAlloc_v2(&in_the_way, free / 2) == CUDA_SUCCESS);
+  for (int i = 0; i < 2; ++i) CHECK(cuGraphLaunch(exec, stream) == CUDA_ERROR_OUT_OF_MEMORY);
+  REQUIRE(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used) == CUDA_SUCCESS);
+  CHECK(used == 0);
+  REQUIRE(cuMemFree_v2(in_the_way) == CUDA_SUCCESS);
+  CHECK(cuGraphLaunch(exec, stream) == CUDA_SUCCESS);
+  for (const CUdeviceptr part : parts) CHECK(cuMemFree_v2(part) == CUDA_SUCCESS);
+  REQUIRE(cuGraphExecDestroy(exec) == CUDA_SUCCESS);
+  REQUIRE(cuStreamSynchronize(stream) == CUDA_SUCCESS);
+  REQUIRE(cuDeviceGraphMemTrim(0) == CUDA_SUCCESS);
+  CHECK(free_bytes() == free);
+}
+
 TEST_CASE("stand-in memory: what a killed process held comes back") {
   const std::string state = fresh_state("event_lag = 20us\nvram = 1GiB\ncontext = 8MiB\n");
   const pid_t child = ::fork();

@@ -2,6 +2,7 @@
 // Copies of whole ranges, fills and mappings: charged by their bytes, in pieces while others share the
 // device.
 #include <algorithm>
+#include <type_traits>
 
 #include "guard/opencl/cl_front.hpp"
 
@@ -36,16 +37,18 @@ cl_int in_pieces(cl_command_queue queue,
   return CL_SUCCESS;
 }
 
-cl_int CL_API_CALL read_buffer(cl_command_queue queue,
-                               cl_mem memory,
-                               cl_bool blocking,
-                               size_t offset,
-                               size_t bytes,
-                               void* to,
-                               cl_uint waits,
-                               const cl_event* list,
-                               cl_event* event) {
-  if (to == nullptr) return CL_INVALID_VALUE;
+// Reading and writing differ in the entry point below and in whether the program's bytes are const.
+template <auto kEntry, typename Byte>
+cl_int CL_API_CALL transfer_buffer(cl_command_queue queue,
+                                   cl_mem memory,
+                                   cl_bool blocking,
+                                   size_t offset,
+                                   size_t bytes,
+                                   std::conditional_t<std::is_const_v<Byte>, const void, void>* host,
+                                   cl_uint waits,
+                                   const cl_event* list,
+                                   cl_event* event) {
+  if (host == nullptr) return CL_INVALID_VALUE;
   return in_pieces(queue,
                    bytes,
                    blocking_of(blocking),
@@ -53,44 +56,15 @@ cl_int CL_API_CALL read_buffer(cl_command_queue queue,
                    list,
                    event,
                    [&](size_t at, size_t part, cl_uint n, const cl_event* before, cl_event* where) {
-                     return real.clEnqueueReadBuffer(queue,
-                                                     unwrap(memory),
-                                                     CL_FALSE,
-                                                     offset + at,
-                                                     part,
-                                                     static_cast<char*>(to) + at,
-                                                     n,
-                                                     before,
-                                                     where);
-                   });
-}
-
-cl_int CL_API_CALL write_buffer(cl_command_queue queue,
-                                cl_mem memory,
-                                cl_bool blocking,
-                                size_t offset,
-                                size_t bytes,
-                                const void* from,
-                                cl_uint waits,
-                                const cl_event* list,
-                                cl_event* event) {
-  if (from == nullptr) return CL_INVALID_VALUE;
-  return in_pieces(queue,
-                   bytes,
-                   blocking_of(blocking),
-                   waits,
-                   list,
-                   event,
-                   [&](size_t at, size_t part, cl_uint n, const cl_event* before, cl_event* where) {
-                     return real.clEnqueueWriteBuffer(queue,
-                                                      unwrap(memory),
-                                                      CL_FALSE,
-                                                      offset + at,
-                                                      part,
-                                                      static_cast<const char*>(from) + at,
-                                                      n,
-                                                      before,
-                                                      where);
+                     return (real.*kEntry)(queue,
+                                           unwrap(memory),
+                                           CL_FALSE,
+                                           offset + at,
+                                           part,
+                                           static_cast<Byte*>(host) + at,
+                                           n,
+                                           before,
+                                           where);
                    });
 }
 
@@ -223,7 +197,8 @@ cl_int CL_API_CALL migrate(cl_command_queue queue,
   });
 }
 
-cl_int CL_API_CALL acquire_gl(cl_command_queue queue,
+template <auto kEntry>
+cl_int CL_API_CALL pass_to_gl(cl_command_queue queue,
                               cl_uint count,
                               const cl_mem* memory,
                               cl_uint waits,
@@ -231,35 +206,22 @@ cl_int CL_API_CALL acquire_gl(cl_command_queue queue,
                               cl_event* event) {
   const RunningScope running;
   const Unwrapped below(memory, count);
-  return below.fits ? real.clEnqueueAcquireGLObjects(queue, count, below.list, waits, list, event)
-                    : CL_OUT_OF_HOST_MEMORY;
-}
-
-cl_int CL_API_CALL release_gl(cl_command_queue queue,
-                              cl_uint count,
-                              const cl_mem* memory,
-                              cl_uint waits,
-                              const cl_event* list,
-                              cl_event* event) {
-  const RunningScope running;
-  const Unwrapped below(memory, count);
-  return below.fits ? real.clEnqueueReleaseGLObjects(queue, count, below.list, waits, list, event)
-                    : CL_OUT_OF_HOST_MEMORY;
+  return below.fits ? (real.*kEntry)(queue, count, below.list, waits, list, event) : CL_OUT_OF_HOST_MEMORY;
 }
 
 }  // namespace
 
 void install_copies(cl_icd_dispatch& table) {
-  table.clEnqueueReadBuffer = read_buffer;
-  table.clEnqueueWriteBuffer = write_buffer;
+  table.clEnqueueReadBuffer = transfer_buffer<&cl_icd_dispatch::clEnqueueReadBuffer, char>;
+  table.clEnqueueWriteBuffer = transfer_buffer<&cl_icd_dispatch::clEnqueueWriteBuffer, const char>;
   table.clEnqueueCopyBuffer = copy_buffer;
   table.clEnqueueFillBuffer = fill_buffer;
   table.clEnqueueMapBuffer = map_buffer;
   table.clEnqueueMapImage = map_image;
   table.clEnqueueUnmapMemObject = unmap;
   table.clEnqueueMigrateMemObjects = migrate;
-  table.clEnqueueAcquireGLObjects = acquire_gl;
-  table.clEnqueueReleaseGLObjects = release_gl;
+  table.clEnqueueAcquireGLObjects = pass_to_gl<&cl_icd_dispatch::clEnqueueAcquireGLObjects>;
+  table.clEnqueueReleaseGLObjects = pass_to_gl<&cl_icd_dispatch::clEnqueueReleaseGLObjects>;
 }
 
 }  // namespace tranche::guard::opencl

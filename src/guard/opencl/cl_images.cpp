@@ -262,6 +262,15 @@ cl_mem CL_API_CALL from_gl_texture(cl_context context,
                  [&] { return real.clCreateFromGLTexture(context, flags, target, level, texture, status); });
 }
 
+cl_int CL_API_CALL get_gl_object(cl_mem handle, cl_gl_object_type* type, cl_GLuint* name) {
+  return real.clGetGLObjectInfo(unwrap(handle), type, name);
+}
+
+cl_int CL_API_CALL
+get_gl_texture(cl_mem handle, cl_gl_texture_info name, size_t room, void* out, size_t* size) {
+  return real.clGetGLTextureInfo(unwrap(handle), name, room, out, size);
+}
+
 }  // namespace
 
 void install_images(cl_icd_dispatch& table) {
@@ -273,6 +282,8 @@ void install_images(cl_icd_dispatch& table) {
   table.clGetPipeInfo = get_pipe_info;
   table.clCreateFromGLBuffer = from_gl_buffer;
   table.clCreateFromGLTexture = from_gl_texture;
+  table.clGetGLObjectInfo = get_gl_object;
+  table.clGetGLTextureInfo = get_gl_texture;
 }
 
 }  // namespace tranche::guard::opencl

@@ -16,67 +16,37 @@ std::uint64_t image_volume(cl_mem image, const size_t* region) {
   return volume(region) * texel;
 }
 
-cl_int CL_API_CALL read_rect(cl_command_queue queue,
-                             cl_mem memory,
-                             cl_bool blocking,
-                             const size_t* from,
-                             const size_t* to,
-                             const size_t* region,
-                             size_t row,
-                             size_t slice,
-                             size_t host_row,
-                             size_t host_slice,
-                             void* pointer,
-                             cl_uint waits,
-                             const cl_event* list,
-                             cl_event* event) {
+// Reading and writing differ in the entry point below and in whether the program's bytes are const.
+template <auto kEntry, typename Bytes>
+cl_int CL_API_CALL transfer_rect(cl_command_queue queue,
+                                 cl_mem memory,
+                                 cl_bool blocking,
+                                 const size_t* origin,
+                                 const size_t* host_origin,
+                                 const size_t* region,
+                                 size_t row,
+                                 size_t slice,
+                                 size_t host_row,
+                                 size_t host_slice,
+                                 Bytes* bytes,
+                                 cl_uint waits,
+                                 const cl_event* list,
+                                 cl_event* event) {
   return gated_copy(queue, volume(region), blocking_of(blocking), event, [&](cl_event* where) {
-    return real.clEnqueueReadBufferRect(queue,
-                                        unwrap(memory),
-                                        CL_FALSE,
-                                        from,
-                                        to,
-                                        region,
-                                        row,
-                                        slice,
-                                        host_row,
-                                        host_slice,
-                                        pointer,
-                                        waits,
-                                        list,
-                                        where);
-  });
-}
-
-cl_int CL_API_CALL write_rect(cl_command_queue queue,
-                              cl_mem memory,
-                              cl_bool blocking,
-                              const size_t* to,
-                              const size_t* from,
-                              const size_t* region,
-                              size_t row,
-                              size_t slice,
-                              size_t host_row,
-                              size_t host_slice,
-                              const void* pointer,
-                              cl_uint waits,
-                              const cl_event* list,
-                              cl_event* event) {
-  return gated_copy(queue, volume(region), blocking_of(blocking), event, [&](cl_event* where) {
-    return real.clEnqueueWriteBufferRect(queue,
-                                         unwrap(memory),
-                                         CL_FALSE,
-                                         to,
-                                         from,
-                                         region,
-                                         row,
-                                         slice,
-                                         host_row,
-                                         host_slice,
-                                         pointer,
-                                         waits,
-                                         list,
-                                         where);
+    return (real.*kEntry)(queue,
+                          unwrap(memory),
+                          CL_FALSE,
+                          origin,
+                          host_origin,
+                          region,
+                          row,
+                          slice,
+                          host_row,
+                          host_slice,
+                          bytes,
+                          waits,
+                          list,
+                          where);
   });
 }
 
@@ -110,37 +80,21 @@ cl_int CL_API_CALL copy_rect(cl_command_queue queue,
   });
 }
 
-cl_int CL_API_CALL read_image(cl_command_queue queue,
-                              cl_mem image,
-                              cl_bool blocking,
-                              const size_t* origin,
-                              const size_t* region,
-                              size_t row,
-                              size_t slice,
-                              void* pointer,
-                              cl_uint waits,
-                              const cl_event* list,
-                              cl_event* event) {
+template <auto kEntry, typename Bytes>
+cl_int CL_API_CALL transfer_image(cl_command_queue queue,
+                                  cl_mem image,
+                                  cl_bool blocking,
+                                  const size_t* origin,
+                                  const size_t* region,
+                                  size_t row,
+                                  size_t slice,
+                                  Bytes* bytes,
+                                  cl_uint waits,
+                                  const cl_event* list,
+                                  cl_event* event) {
   return gated_copy(queue, image_volume(image, region), blocking_of(blocking), event, [&](cl_event* where) {
-    return real.clEnqueueReadImage(
-        queue, unwrap(image), CL_FALSE, origin, region, row, slice, pointer, waits, list, where);
-  });
-}
-
-cl_int CL_API_CALL write_image(cl_command_queue queue,
-                               cl_mem image,
-                               cl_bool blocking,
-                               const size_t* origin,
-                               const size_t* region,
-                               size_t row,
-                               size_t slice,
-                               const void* pointer,
-                               cl_uint waits,
-                               const cl_event* list,
-                               cl_event* event) {
-  return gated_copy(queue, image_volume(image, region), blocking_of(blocking), event, [&](cl_event* where) {
-    return real.clEnqueueWriteImage(
-        queue, unwrap(image), CL_FALSE, origin, region, row, slice, pointer, waits, list, where);
+    return (real.*kEntry)(
+        queue, unwrap(image), CL_FALSE, origin, region, row, slice, bytes, waits, list, where);
   });
 }
 
@@ -205,11 +159,11 @@ cl_int CL_API_CALL fill_image(cl_command_queue queue,
 }  // namespace
 
 void install_rect_copies(cl_icd_dispatch& table) {
-  table.clEnqueueReadBufferRect = read_rect;
-  table.clEnqueueWriteBufferRect = write_rect;
+  table.clEnqueueReadBufferRect = transfer_rect<&cl_icd_dispatch::clEnqueueReadBufferRect, void>;
+  table.clEnqueueWriteBufferRect = transfer_rect<&cl_icd_dispatch::clEnqueueWriteBufferRect, const void>;
   table.clEnqueueCopyBufferRect = copy_rect;
-  table.clEnqueueReadImage = read_image;
-  table.clEnqueueWriteImage = write_image;
+  table.clEnqueueReadImage = transfer_image<&cl_icd_dispatch::clEnqueueReadImage, void>;
+  table.clEnqueueWriteImage = transfer_image<&cl_icd_dispatch::clEnqueueWriteImage, const void>;
   table.clEnqueueCopyImage = copy_image;
   table.clEnqueueCopyImageToBuffer = image_to_buffer;
   table.clEnqueueCopyBufferToImage = buffer_to_image;
