@@ -12,7 +12,6 @@ namespace tranche::engine {
 namespace {
 
 constexpr std::int64_t kMib = 1 << 20;
-constexpr std::int32_t kModelsMax = 64;
 constexpr std::uint32_t kCpuOfPlainJob = 1000;  // A job without a GPU takes a core, unless it says otherwise.
 
 // Pools: what a node's devices may be used for. Filters: which pools a job may go to.
@@ -39,28 +38,12 @@ policy::Seconds seconds(Instant at) {
   return std::chrono::floor<std::chrono::seconds>(at).time_since_epoch().count();
 }
 
-bool is_meant(const std::string& device_model, const std::string& asked, wire::MemoryMatch memory) {
-  const wire::GpuModel* device = wire::find_gpu_model(device_model);
-  if (device == nullptr) return wire::equal_ignoring_case(device_model, asked);
-  return wire::is_meant_by(*device, asked, memory);
-}
-
-// Catalogues say 80 GB of what a device reports as a little less or more: up to a twelfth is the same memory.
-bool has_memory(std::int64_t vram, const DeviceWish& wish) {
-  const std::int64_t slack = vram / 12;
-  return vram + slack >= wish.memory_min && (wish.memory_max == 0 || vram - slack <= wish.memory_max);
-}
-
 }  // namespace
 
 std::uint32_t trust_group(const State& state, PartyId tenant) {
   const Party* party = state.party(tenant);
   if (party != nullptr && party->quota.share_soft.value_or(false)) return kSharingGroup;
   return static_cast<std::uint32_t>(tenant.value >> 3U) + 1;
-}
-
-std::uint16_t marks_of(const wire::ProfileFacts& profile) {
-  return profile.name.find("+me") == std::string::npos ? std::uint16_t{0} : policy::kOnlyMedia;
 }
 
 Capacity::Capacity() : placer_(empty_fleet()) {
@@ -87,71 +70,6 @@ std::unique_ptr<Capacity> Capacity::rebuilt(const State& state) {
   for (const auto& [id, job] : state.jobs)
     if (job.state == JobState::kPending && !is_held(state, id)) capacity->enqueue(state, job);
   return capacity;
-}
-
-bool is_wanted(const Ask& ask, const DeviceKind& device) {
-  const DeviceWish* wish = ask.wish ? &*ask.wish : nullptr;
-  const bool own_memory = wish != nullptr && (wish->memory_min > 0 || wish->memory_max > 0);
-  if (wish != nullptr && wish->vendor != wire::GpuVendor::kAny && wish->vendor != device.vendor) return false;
-  if (own_memory && !has_memory(device.vram, *wish)) return false;
-  const auto match = own_memory ? wire::MemoryMatch::kAny : wire::MemoryMatch::kSame;
-  const auto is_called = [&](const std::string& name) {
-    return name.empty() || is_meant(device.model, name, match);
-  };
-  if (wish == nullptr || wish->models.empty()) return is_called(ask.model);
-  return std::any_of(wish->models.begin(), wish->models.end(), is_called);
-}
-
-std::int32_t Capacity::model_bit(const DeviceFacts& facts) {
-  const auto next = std::min<std::int32_t>(static_cast<std::int32_t>(models_.size()), kModelsMax - 1);
-  return models_.emplace(DeviceKind{facts.model, facts.vram.count, facts.vendor}, next).first->second;
-}
-
-policy::ModelSet Capacity::models_for(const Ask& ask) const {
-  policy::ModelSet models = 0;
-  for (const auto& [model, bit] : models_)
-    if (is_wanted(ask, model)) models |= policy::ModelSet{1} << static_cast<unsigned>(bit);
-  return models;
-}
-
-const std::set<DeviceKind>& Capacity::device_kinds(const State& state) {
-  if (!device_kinds_.empty()) return device_kinds_;
-  for (const auto& [id, device] : state.devices) {
-    const Node& node = state.nodes.at(device.node);
-    if (node.state == NodeState::kRetired) continue;
-    device_kinds_.insert(
-        {device.facts.model, device.facts.vram.count, device.facts.vendor, node.site, node.simulated});
-  }
-  return device_kinds_;
-}
-
-std::uint32_t Capacity::geometry_of(const DeviceFacts& facts) {
-  if (facts.profiles.empty()) return 0;
-  std::string key = facts.model + ' ' + std::to_string(facts.vram.count);
-  std::int32_t slices = 1;
-  std::int64_t memory_slices = 1;
-  for (const auto& profile : facts.profiles) {
-    key += ' ' + profile.name;
-    slices = std::max<std::int32_t>(slices, profile.compute_slices);
-    memory_slices = std::max<std::int64_t>(memory_slices, profile.memory_slices);
-  }
-  // Profiles are listed for a device as it is sold, which may say it has more memory than this one reports.
-  const auto memory_of = [&](const wire::ProfileFacts& profile) {
-    return std::min(profile.memory.count, facts.vram.count * profile.memory_slices / memory_slices);
-  };
-  if (const auto known = geometries_.find(key); known != geometries_.end()) return known->second;
-  policy::Geometry geometry;
-  for (const auto& profile : facts.profiles) {
-    const auto number =
-        profiles_.emplace(profile.name, static_cast<std::int32_t>(profiles_.size()) + 1).first->second;
-    geometry.profiles.push_back({.profile = number,
-                                 .width = profile.memory_slices,
-                                 .starts = profile.starts,
-                                 .milli = profile.compute_slices * 1000 / slices,
-                                 .vram = memory_of(profile),
-                                 .also = marks_of(profile)});
-  }
-  return geometries_.emplace(key, placer_.add_geometry(std::move(geometry))).first->second;
 }
 
 void Capacity::add_group(const Node& node, const std::vector<const Device*>& devices, std::int64_t share_of) {
@@ -223,86 +141,6 @@ void Capacity::refresh_node(const State& state, const Node& node) {
   room_when_empty_.clear();
   device_kinds_.clear();
   changed();
-}
-
-namespace {
-
-// Whose all of it is; nobody's when several owe: then nobody gets the device before it is paid.
-PartyId debtor_of(const State& state, const std::vector<LeaseId>& owed) {
-  const PartyId first = state.leases.at(owed.front()).tenant;
-  const bool one =
-      std::all_of(owed.begin(), owed.end(), [&](LeaseId id) { return state.leases.at(id).tenant == first; });
-  return one ? first : PartyId{};
-}
-
-}  // namespace
-
-void Capacity::refresh_device(const State& state, const Device& device) {
-  state.index.calendar->touched(device.id);
-  const auto found = places_.find(device.id);
-  if (found == places_.end()) return;
-  const auto [index, position] = found->second;
-  placer_.set_blocked(index, position, is_blocked(device));
-  if (takes_work(device.state)) waiting_kinds_.node_freed(index);
-  const bool probation = device.state == DeviceState::kProbation;
-  restricted_.erase(device.id);
-  if (takes_work(device.state) && (probation || device.record.dedicated_only))
-    restricted_[device.id] = {probation, device.record.dedicated_only};
-  if (device.state != DeviceState::kScrubbing && promising_.contains(device.record.left_by))
-    keep_promise(state.leases.at(device.record.left_by));
-  scrubbing_.erase(device.id);
-  if (device.state == DeviceState::kScrubbing) scrubbing_.insert(device.id);
-  kept_.erase(device.id);
-  if (takes_work(device.state) && device.record.kept_for != PartyId{}) kept_.insert(device.id);
-  const bool was_owed = owed_.erase(device.id) != 0;
-  if (!device.record.owed.empty()) owed_[device.id] = debtor_of(state, device.record.owed);
-  if (was_owed && device.record.owed.empty()) keep_promises_on(state, device.id);
-  changed();
-}
-
-void Capacity::block(DeviceId id, std::vector<DeviceId>& blocked) {
-  const auto [index, position] = places_.at(id);
-  // What somebody else keeps closed stays closed when this choice is over.
-  if (fleet().node(index).devices[static_cast<std::size_t>(position)].blocked) return;
-  placer_.set_blocked(index, position, true);
-  blocked.push_back(id);
-}
-
-void Capacity::block_owed(PartyId tenant, std::vector<DeviceId>& blocked) {
-  for (const auto& [id, debtor] : owed_)
-    if (debtor != tenant && places_.contains(id)) block(id, blocked);
-}
-
-void Capacity::block_restricted(bool preemptible, bool shares, std::vector<DeviceId>& blocked) {
-  for (const auto& [id, limits] : restricted_) {
-    if ((limits.first && !preemptible) || (limits.second && shares)) block(id, blocked);
-  }
-}
-
-std::vector<DeviceId> Capacity::between_tenants(const State& state) const {
-  std::vector<DeviceId> devices(kept_.begin(), kept_.end());
-  for (const DeviceId id : scrubbing_)
-    if (state.devices.at(id).record.left_by != LeaseId{}) devices.push_back(id);
-  return devices;
-}
-
-std::vector<DeviceId> Capacity::open_kept(const State& state, PartyId tenant, const policy::Shape& shape) {
-  std::vector<DeviceId> opened;
-  if (!shape.whole()) return opened;
-  for (const DeviceId id : kept_) {
-    if (state.devices.at(id).record.kept_for != tenant || waits_for_window(id)) continue;
-    const auto [index, position] = places_.at(id);
-    placer_.set_blocked(index, position, false);
-    opened.push_back(id);
-  }
-  return opened;
-}
-
-void Capacity::unblock(const std::vector<DeviceId>& blocked) {
-  for (const DeviceId id : blocked) {
-    const auto [index, position] = places_.at(id);
-    placer_.set_blocked(index, position, false);
-  }
 }
 
 std::optional<policy::Shape> Capacity::shape_of(const Ask& ask, std::uint32_t group) const {

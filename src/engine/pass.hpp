@@ -95,6 +95,7 @@ class Pass {
   bool start(const Job& job, PartyId tenant, const policy::Shape& shape);
   std::vector<Place> take_places(const Job& job, const policy::Shape& shape, std::uint32_t members);
   std::vector<Place> take_together(const Job& job, const policy::Shape& shape, std::uint32_t members);
+  std::vector<Place> take_what_fits(const Job& job, const policy::Shape& shape, std::uint32_t members);
   std::vector<Place> take_all(const Job& job, const policy::Shape& shape, std::uint32_t members);
   bool start_all(const Job& job, PartyId tenant, const policy::Shape& shape);
   [[nodiscard]] std::set<NodeId> closed_to(const Job& job, const policy::Shape& shape) const;
@@ -109,6 +110,9 @@ class Pass {
 
   // Reclaim.
   void reclaim(const Job& job, PartyId tenant, const policy::Shape& shape);
+  bool make_room_for_one(const Claimant& claimant, const policy::Shape& shape);
+  bool make_room_for_gang(const Job& job, const Claimant& claimant, const policy::Shape& shape);
+  void hold_for_gang(const Job& job, const policy::Shape& shape);
   void make_room_by_moves();
   void make_way(const Claimant& claimant, const Victims& plan);
   void keep_places_of_movers();

@@ -4,12 +4,21 @@
 #include <utility>
 
 #include "engine/attempt.hpp"
+#include "engine/fabric.hpp"
 #include "engine/moves.hpp"
 #include "engine/pass.hpp"
 #include "engine/slice_change.hpp"
 
 namespace tranche::engine {
 namespace {
+
+// Of all ways one, so that a gang that stands in several is told once.
+Victims together(const std::vector<Victims>& ways) {
+  Victims all = ways.front();
+  for (auto way = ways.begin() + 1; way != ways.end(); ++way)
+    all.victims.insert(all.victims.end(), way->victims.begin(), way->victims.end());
+  return all;
+}
 
 constexpr Duration kReturnRetry = std::chrono::seconds(30);  // After a return that the node could not do.
 
@@ -24,19 +33,50 @@ Duration patience_of(const State& state, const Lease& lease) {
 
 // The job's own right, or its rank above work that may be stopped, brings capacity back.
 void Pass::reclaim(const Job& job, PartyId tenant, const policy::Shape& shape) {
-  if (job.ask.nodes > 1) return;
   const Claimant claimant{
       .job = job.id,
       .tenant = tenant,
       .priority = job.ask.priority,
       .entitled = within_guarantee(state_, tenant, started_by(tenant) + job.ask.gpu_milli()),
       .barred = barred_};
-  if (const auto plan = cheapest_victims(state_, envelope_.at, claimant, shape)) {
+  if (job.ask.nodes > 1 ? make_room_for_gang(job, claimant, shape) : make_room_for_one(claimant, shape)) {
     ++reclaims_;
-    make_way(claimant, *plan);
   } else if ((claimant.entitled || capacity_.runs_preemptible()) && !std::exchange(saw_the_spared_, true)) {
     look_again_ = std::min(look_again_, next_interruptible(state_, envelope_.at));
   }
+}
+
+bool Pass::make_room_for_one(const Claimant& claimant, const policy::Shape& shape) {
+  const auto plan = cheapest_victims(state_, envelope_.at, claimant, shape);
+  if (plan) make_way(claimant, *plan);
+  return plan.has_value();
+}
+
+// Members that fit have their places; for each of the others room is made on a node of its own. Where all of
+// it must be in one place, every such place is tried.
+bool Pass::make_room_for_gang(const Job& job, const Claimant& claimant, const policy::Shape& shape) {
+  std::vector<std::set<NodeId>> places(1);
+  if (job.ask.topology != wire::Topology::kAny) places = outside_of(state_, job.ask.topology, shape, 0);
+  for (std::set<NodeId>& outside : places) {
+    outside_ = std::move(outside);
+    std::vector<Place> held = take_what_fits(job, shape, job.ask.nodes);
+    const auto ways = cheapest_victims_of_gang(
+        state_, envelope_.at, claimant, shape, job.ask.nodes - held.size(), closed_to(job, shape));
+    outside_.clear();
+    if (ways) {
+      make_way(claimant, together(*ways));
+      for (const Victims& way : *ways) promised_[job.id].insert(way.node);
+      for (Place& place : held) taken_.push_back({shape, std::move(place)});
+      return true;
+    }
+    for (const Place& place : held) capacity_.release(shape, place);
+  }
+  return false;
+}
+
+// While the last of its places are freed, a gang keeps those that it could have already.
+void Pass::hold_for_gang(const Job& job, const policy::Shape& shape) {
+  for (Place& place : take_what_fits(job, shape, job.ask.nodes)) taken_.push_back({shape, std::move(place)});
 }
 
 // The first that must wait gets its place from work that can go on elsewhere. After all others had their

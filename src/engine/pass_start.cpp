@@ -80,6 +80,7 @@ void Pass::try_to_start(const Turn& turn, const Job& job, const policy::Shape& s
       }
     }
   }
+  if (job.ask.nodes > 1 && promised_.contains(job.id)) hold_for_gang(job, shape);
   if (may_reclaim(turn.key, job)) {
     tried_.insert(turn.key.kind);
     reclaim(job, tenant, shape);
@@ -112,7 +113,7 @@ std::vector<Place> Pass::take_together(const Job& job, const policy::Shape& shap
   return {};
 }
 
-std::vector<Place> Pass::take_all(const Job& job, const policy::Shape& shape, std::uint32_t members) {
+std::vector<Place> Pass::take_what_fits(const Job& job, const policy::Shape& shape, std::uint32_t members) {
   std::vector<Place> places;
   for (std::uint32_t rank = 0; rank < members; ++rank) {
     auto place = choose(job, shape);
@@ -120,6 +121,11 @@ std::vector<Place> Pass::take_all(const Job& job, const policy::Shape& shape, st
     capacity_.take(shape, *place);
     places.push_back(std::move(*place));
   }
+  return places;
+}
+
+std::vector<Place> Pass::take_all(const Job& job, const policy::Shape& shape, std::uint32_t members) {
+  std::vector<Place> places = take_what_fits(job, shape, members);
   if (places.size() == members) return places;
   for (const Place& place : places) capacity_.release(shape, place);
   return {};

@@ -63,10 +63,12 @@ struct Candidate {
   auto operator<=>(const Candidate&) const = default;
 };
 
-// Lets the cheapest go one by one until the shape fits, then keeps those that were not needed after all.
+// Lets the cheapest go one by one until the shape fits, then keeps those that were not needed after all. Who
+// would be asked alone is not asked beside others of his tenant that leave it no more than its own.
 std::optional<std::vector<Candidate>> make_room(const State& state,
                                                 policy::NodeIndex index,
                                                 const RoomWish& wish,
+                                                const MayTake& may_take,
                                                 const std::vector<Candidate>& candidates) {
   const auto fits = [&](const std::vector<Candidate>& chosen, std::size_t without) {
     RoomTrial trial(state, index, wish.barred);
@@ -75,9 +77,19 @@ std::optional<std::vector<Candidate>> make_room(const State& state,
     return trial.fits(wish.shape);
   };
   RoomTrial trial(state, index, wish.barred);
+  std::map<PartyId, std::int64_t> given_by;
+  std::map<LeaseId, std::int64_t> surplus_given;
   std::vector<Candidate> chosen;
   for (const Candidate& candidate : candidates) {
     if (trial.fits(wish.shape)) break;
+    const Lease& lease = state.leases.at(candidate.lease);
+    std::int64_t& given = given_by[lease.tenant];
+    const std::int64_t own = surplus_given[lease.id];  // It is part of what stopping it gives.
+    const auto worst = may_take(state.jobs.at(lease.job), lease, given - own);
+    if (!worst || *worst < candidate.how) continue;
+    const std::int64_t more = given_up_by(state, candidate.lease, candidate.how) - own;
+    if (candidate.how == Yield::kResize) surplus_given[lease.id] = more;
+    given += more;
     trial.yield(candidate.lease, candidate.how);
     chosen.push_back(candidate);
   }
@@ -171,6 +183,11 @@ Victims way_of(const State& state,
   return way;
 }
 
+std::string why_of(const Claimant& claimant) {
+  return claimant.entitled ? "its capacity was lent and its owner asked for it back"
+                           : "work of higher priority needs its place";
+}
+
 }  // namespace
 
 // A job that was stopped before is left alone for a while, so that nobody is stopped for ever.
@@ -207,7 +224,7 @@ std::vector<Victims> ways_to_make_room(const State& state,
       if (!capacity.fleet().type_allows(capacity.fleet().spec(index), wish.shape)) continue;
       const auto candidates = Candidates(state, now, wish.only_stops, may_take).on(id, index);
       if (candidates.empty()) continue;
-      const auto chosen = make_room(state, index, wish, candidates);
+      const auto chosen = make_room(state, index, wish, may_take, candidates);
       if (!chosen || chosen->empty() || chosen->size() > wish.at_most) continue;
       ways.push_back(way_of(state, id, index, wish, *chosen));
     }
@@ -218,26 +235,65 @@ std::vector<Victims> ways_to_make_room(const State& state,
   return ways;
 }
 
+std::int64_t given_up_by(const State& state, LeaseId id, Yield how) {
+  const Lease& lease = state.leases.at(id);
+  const Job& job = state.jobs.at(lease.job);
+  if (how == Yield::kResize) return surplus_of(lease, job);
+  if (how != Yield::kStop) return lease.gpu_milli();
+  std::int64_t milli = 0;
+  for (const LeaseId member : job.leases) {
+    const Lease& one = state.leases.at(member);
+    if (one.live()) milli += one.gpu_milli();
+  }
+  return milli;
+}
+
+std::optional<std::vector<Victims>> cheapest_victims_of_gang(const State& state,
+                                                             Instant now,
+                                                             const Claimant& claimant,
+                                                             const policy::Shape& shape,
+                                                             std::size_t members,
+                                                             std::set<NodeId> closed) {
+  const Capacity& capacity = *state.index.capacity;
+  if (!claimant.entitled && !capacity.runs_preemptible() && capacity.resizable().empty()) return std::nullopt;
+  std::map<PartyId, std::int64_t> given_by;  // On the nodes chosen so far.
+  std::set<JobId> stopped;
+  std::vector<Victims> chosen;
+  while (chosen.size() < members) {
+    auto ways = ways_to_make_room(
+        state,
+        now,
+        {.shape = shape, .barred = claimant.barred},
+        [&](const Job& job, const Lease& lease, std::int64_t given) -> std::optional<Yield> {
+          if (closed.contains(lease.node)) return std::nullopt;
+          if (stopped.contains(job.id)) return Yield::kStop;
+          const auto before = given_by.find(lease.tenant);
+          return may_take(
+              state, claimant, job, lease, given + (before == given_by.end() ? 0 : before->second));
+        });
+    if (ways.empty()) return std::nullopt;
+    Victims& way = ways.front();
+    closed.insert(way.node);
+    for (const Victim& victim : way.victims) {
+      const Lease& lease = state.leases.at(victim.lease);
+      if (victim.how == Yield::kStop && !stopped.insert(lease.job).second) continue;
+      given_by[lease.tenant] += given_up_by(state, victim.lease, victim.how);
+    }
+    way.why = why_of(claimant);
+    chosen.push_back(std::move(way));
+  }
+  return chosen;
+}
+
 std::optional<Victims> cheapest_victims(const State& state,
                                         Instant now,
                                         const Claimant& claimant,
                                         const policy::Shape& shape) {
-  const Capacity& capacity = *state.index.capacity;
-  if (!claimant.entitled && !capacity.runs_preemptible() && capacity.resizable().empty()) return std::nullopt;
   std::set<NodeId> closed;
   if (const Job* own = state.job(claimant.job)) close_forbidden(state, *own, now, closed);
-  auto ways =
-      ways_to_make_room(state,
-                        now,
-                        {.shape = shape, .barred = claimant.barred},
-                        [&](const Job& job, const Lease& lease, std::int64_t given) -> std::optional<Yield> {
-                          if (closed.contains(lease.node)) return std::nullopt;
-                          return may_take(state, claimant, job, lease, given);
-                        });
-  if (ways.empty()) return std::nullopt;
-  ways.front().why = claimant.entitled ? "its capacity was lent and its owner asked for it back"
-                                       : "work of higher priority needs its place";
-  return std::move(ways.front());
+  auto ways = cheapest_victims_of_gang(state, now, claimant, shape, 1, std::move(closed));
+  if (!ways) return std::nullopt;
+  return std::move(ways->front());
 }
 
 Events ways_made(const State& state, const Claimant& claimant, const Victims& plan) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,7 @@ struct Victims {
 [[nodiscard]] Instant next_interruptible(const State&, Instant now);
 
 // How far somebody may be asked to go; nothing: not at all. Asked of each lease, with what its tenant gives
-// beside it without being stopped, in thousandths of a GPU.
+// beside it, in thousandths of a GPU.
 using MayTake = std::function<std::optional<Yield>(const Job&, const Lease&, std::int64_t given)>;
 
 struct RoomWish {
@@ -71,8 +72,20 @@ struct RoomWish {
                                                       const Claimant&,
                                                       const policy::Shape&);
 
+// The same for so many members of a gang, each on a node of its own that is not closed to it; nothing when
+// not all of them find one.
+[[nodiscard]] std::optional<std::vector<Victims>> cheapest_victims_of_gang(const State&,
+                                                                           Instant now,
+                                                                           const Claimant&,
+                                                                           const policy::Shape&,
+                                                                           std::size_t members,
+                                                                           std::set<NodeId> closed);
+
 // What they are told: a smaller slice, to go off their devices, or to end; all of a gang, which goes on with
 // fewer where that is enough.
 [[nodiscard]] Events ways_made(const State&, const Claimant&, const Victims&);
+
+// What the tenant of the lease has less for it, in thousandths of a GPU: a gang is stopped whole.
+[[nodiscard]] std::int64_t given_up_by(const State&, LeaseId, Yield how);
 
 }  // namespace tranche::engine

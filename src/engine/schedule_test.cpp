@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/schedule.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 
 #include "base/random.hpp"
@@ -216,6 +217,91 @@ TEST_CASE("schedule: nobody is reclaimed from below his own guarantee") {
   for (const auto& [id, lease] : world.state.leases) revoked += lease.revoked;
   CHECK(revoked == 1);
   static_cast<void>(borrowed);
+}
+
+TEST_CASE("schedule: two that were lent are not both taken where one of them is their tenant's own") {
+  Office world;
+  world.node("a", 2);
+  world.guarantee(world.acme, 2000);
+  world.guarantee(world.globex, 1000);
+  world.submit(world.bo, gpus(1));
+  world.submit(world.bo, gpus(1));
+  CHECK(world.schedule() == 2);
+  world.submit(world.ana, gpus(2));
+  world.schedule();
+  for (const auto& [id, lease] : world.state.leases) CHECK_FALSE(lease.revoked);
+}
+
+struct GangOffice : Office {
+  static Ask gang_of(std::uint32_t members) {
+    Ask gang = gpus(2 * members);
+    gang.nodes = members;
+    return gang;
+  }
+  std::size_t revoked() const {
+    return static_cast<std::size_t>(std::count_if(
+        state.leases.begin(), state.leases.end(), [](const auto& one) { return one.second.revoked; }));
+  }
+  void leave(LeaseId id) {
+    REQUIRE(report(id, LeaseState::kEnded, EndReason::kExited, 143).has_value());
+    REQUIRE(scrub(id).has_value());
+  }
+};
+
+TEST_CASE("schedule: a gang within its guarantee takes back the nodes that it lacks, and keeps the others") {
+  GangOffice world;
+  for (const char* name : {"a", "b", "c"}) world.node(name, 2);
+  world.guarantee(world.acme, 6000);
+  const JobId first = world.submit(world.bo, gpus(2));
+  const JobId second = world.submit(world.bo, gpus(2));
+  CHECK(world.schedule() == 2);
+  world.clock += 1h;
+  const JobId gang = world.submit(world.ana, GangOffice::gang_of(3));
+  CHECK(world.schedule() == 0);
+  REQUIRE(world.revoked() == 2);
+  // One node is idle from the beginning, another is free first: nobody else gets them meanwhile.
+  const JobId eager = world.submit(world.bo, gpus(2));
+  CHECK(world.schedule() == 0);
+  world.leave(world.lease_of(first));
+  CHECK(world.schedule() == 0);
+  CHECK(world.job(eager).state == JobState::kPending);
+  world.leave(world.lease_of(second));
+  CHECK(world.schedule() == 3);
+  CHECK(world.job(gang).state == JobState::kStarting);
+  CHECK(world.job(eager).state == JobState::kPending);
+}
+
+TEST_CASE("schedule: a gang takes no more back than was lent, and nothing when that is not enough") {
+  GangOffice world;
+  for (const char* name : {"a", "b"}) world.node(name, 2);
+  world.guarantee(world.acme, 4000);
+  world.guarantee(world.globex, 2000);
+  world.submit(world.bo, gpus(2));
+  world.submit(world.bo, gpus(2));
+  CHECK(world.schedule() == 2);
+  world.clock += 1h;
+  world.submit(world.ana, GangOffice::gang_of(2));
+  world.schedule();
+  CHECK(world.revoked() == 0);
+}
+
+TEST_CASE("schedule: a gang that was lent several nodes is told once, and gives all of them") {
+  GangOffice world;
+  for (const char* name : {"a", "b"}) world.node(name, 2);
+  world.guarantee(world.acme, 4000);
+  const JobId lent = world.submit(world.bo, GangOffice::gang_of(2));
+  CHECK(world.schedule() == 2);
+  world.clock += 1h;
+  const JobId gang = world.submit(world.ana, GangOffice::gang_of(2));
+  CHECK(world.schedule() == 0);
+  CHECK(world.revoked() == 2);
+  const auto leases = world.job(lent).leases;
+  for (const LeaseId id : leases)
+    REQUIRE(world.report(id, LeaseState::kEnded, EndReason::kExited, 143).has_value());
+  for (const LeaseId id : leases) REQUIRE(world.scrub(id).has_value());
+  CHECK(world.schedule() == 2);
+  CHECK(world.job(gang).state == JobState::kStarting);
+  CHECK(world.job(lent).state == JobState::kPending);
 }
 
 TEST_CASE("schedule: a large job is not starved by small ones that outlast its turn") {
