@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a person waits for at the prompt: the whole `tranche` process, from fork to the last row read.
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdio>
 #include <stdexcept>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <vector>
 
 #include "bench/bench.hpp"
@@ -28,48 +24,6 @@ double milliseconds_since(Clock::time_point start) {
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values.at(values.size() / 2);
-}
-
-struct Finished {
-  double milliseconds = 0;
-  std::size_t lines = 0;
-};
-
-// Runs `tranche` with these words and reads its output to the end, as a terminal or a pipe would.
-Finished run_tranche(const ServerProcess& server, std::vector<std::string> words) {
-  std::array<int, 2> pipe{};
-  if (::pipe(pipe.data()) != 0) throw std::runtime_error("no pipe");
-  const std::string url = "TRANCHE_URL=http://127.0.0.1:" + std::to_string(server.port());
-  const std::string token = "TRANCHE_TOKEN=" + server.token();
-  const std::string home = "HOME=" + server.folder().string();
-  const std::array<const char*, 4> environment{url.c_str(), token.c_str(), home.c_str(), nullptr};
-  const std::string binary = ServerProcess::binary().string();
-  std::vector<const char*> arguments{"tranche"};
-  for (const std::string& word : words) arguments.push_back(word.c_str());
-  arguments.push_back(nullptr);
-  const auto begin = Clock::now();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::dup2(pipe[1], 1);
-    ::close(pipe[0]);
-    ::close(pipe[1]);
-    ::execve(binary.c_str(),
-             const_cast<char* const*>(arguments.data()),     // NOLINT: exec changes neither.
-             const_cast<char* const*>(environment.data()));  // NOLINT
-    ::_exit(127);
-  }
-  ::close(pipe[1]);
-  Finished finished;
-  std::array<char, 65536> piece{};
-  for (ssize_t got = 0; (got = ::read(pipe[0], piece.data(), piece.size())) > 0;) {
-    finished.lines += static_cast<std::size_t>(std::count(piece.data(), piece.data() + got, '\n'));
-  }
-  ::close(pipe[0]);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  finished.milliseconds = milliseconds_since(begin);
-  if (status != 0) throw std::runtime_error("tranche ended with status " + std::to_string(status));
-  return finished;
 }
 
 void submit_jobs(const ServerProcess& server) {
@@ -125,15 +79,16 @@ std::vector<Row> run() {
   ServerProcess server(fresh_folder());
   server.start();
   std::vector<double> starts;
-  for (int i = 0; i < 21; ++i) starts.push_back(run_tranche(server, {"--version"}).milliseconds);
+  for (int i = 0; i < 21; ++i) starts.push_back(server.run({"--version"}).milliseconds);
   rows.push_back({.what = "start of the binary: tranche --version, median of 21",
                   .value = median(starts),
                   .unit = "ms"});
   submit_jobs(server);
   std::vector<double> lists;
   for (int i = 0; i < 21; ++i) {
-    const Finished finished = run_tranche(server, {"ps"});
-    if (finished.lines <= kJobs) throw std::runtime_error("rows are missing");
+    const Finished finished = server.run({"ps"});
+    const auto lines = std::count(finished.output.begin(), finished.output.end(), '\n');
+    if (static_cast<std::size_t>(lines) <= kJobs) throw std::runtime_error("rows are missing");
     lists.push_back(finished.milliseconds);
   }
   rows.push_back(

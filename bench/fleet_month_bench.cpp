@@ -3,9 +3,11 @@
 // failure rates, once with signals, drains, resets and tests, and once with faults that nobody is told of.
 // What is simulated is the machines and the clock; who runs where, and what becomes of whom, the engine
 // decides.
+#include <chrono>
 #include <cmath>
 #include <queue>
 #include <set>
+#include <stdexcept>
 
 #include "base/random.hpp"
 #include "bench/bench.hpp"
@@ -24,7 +26,8 @@ constexpr int kNodes = 1000;
 constexpr int kDevicesEach = 8;
 constexpr int kGangNodes = 8;
 constexpr Duration kMonth = hours(24 * 30);
-constexpr Duration kStep = minutes(5);  // So often the engine is asked for a pass.
+constexpr auto kPatience = minutes(15);  // For each of the two runs.
+constexpr Duration kStep = minutes(5);   // So often the engine is asked for a pass.
 constexpr Duration kCheckpointEvery = hours(1);
 constexpr Duration kStartup = minutes(1);
 
@@ -86,8 +89,18 @@ class Month : World {
   }
 
   Tally run() {
-    Instant tick = from_;
+    constexpr Duration kBetweenWords = hours(24 * 5);
+    const auto began = std::chrono::steady_clock::now();
+    Instant tick = from_, told = from_;
     for (clock = from_; clock < from_ + kMonth; clock += kStep) {
+      if (clock >= told + kBetweenWords) {
+        told = clock;
+        const auto took = std::chrono::steady_clock::now() - began;
+        progress("month " + std::string(lifecycle_ ? "with" : "without") + " the lifecycle: day " +
+                 std::to_string((clock - from_) / hours(24)) + " of 30 after " +
+                 std::to_string(took / seconds(1)) + " s");
+        if (took > kPatience) throw std::runtime_error("this machine is too slow for the month");
+      }
       while (!moments_.empty() && moments_.top().at <= clock) {
         const Moment moment = moments_.top();
         moments_.pop();

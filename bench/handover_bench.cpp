@@ -2,6 +2,9 @@
 // A whole device changes hands hundreds of times: the engine decides who gets it and when it is wiped, a
 // living agent runs the jobs and wipes. Each tenant fills the memory of a stand-in that gives everything back
 // dirty, and looks for what the one before wrote.
+#include <chrono>
+#include <stdexcept>
+
 #include "agent/test_memory.hpp"
 #include "agent/test_node.hpp"
 #include "bench/bench.hpp"
@@ -27,8 +30,16 @@ class HandOvers {
 
   // Bytes that tenants found of the tenant before them, in so many hand-overs.
   std::uint64_t run(int count) {
+    constexpr auto kPatience = std::chrono::minutes(5);
+    constexpr int kBetweenWords = 100;
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    int told = 0;
     pass();
     while (handed_over_ < count) {
+      if (std::chrono::steady_clock::now() > deadline)
+        throw std::runtime_error("only " + std::to_string(handed_over_) + " hand-overs in five minutes");
+      if (handed_over_ >= told + kBetweenWords)
+        progress("handover: " + std::to_string(told = handed_over_) + " of " + std::to_string(count));
       while (waiting_ < 2) {  // They take turns.
         engine_.submit(users_[turn_++ % users_.size()], engine::gpus(1));
         ++waiting_;
@@ -116,6 +127,7 @@ std::vector<Row> handover_rows() {
   constexpr int kWithout = 20;
   std::vector<Row> rows;
   {
+    progress("handover: a device changes hands " + std::to_string(kHandOvers) + " times");
     HandOvers wiped(MemoryScrubber::Way::kWipes);
     const auto found = static_cast<double>(wiped.run(kHandOvers));
     const std::string of = " in 500 hand-overs of a whole device, engine and agent";
@@ -131,6 +143,7 @@ std::vector<Row> handover_rows() {
                     .goal = 0.5,
                     .better = Better::kLower});
   }
+  progress("handover: with the wipe left out, " + std::to_string(kWithout) + " times");
   HandOvers left_out(MemoryScrubber::Way::kOnlySaysSo);
   rows.push_back({.what = "the same 20 times with the wipe left out: found, so the test can fail",
                   .value = static_cast<double>(left_out.run(kWithout)),

@@ -46,6 +46,7 @@ std::filesystem::path faulty_layer() {
 }
 
 bool is_found(const std::string& fault) {
+  progress("device: standard test, planted fault: " + fault);
   const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   const gpu::ProgramEnd end = gpu::run_program(
       {.command =
@@ -61,6 +62,7 @@ std::vector<Row> run_on_device() {
     std::fputs("no OpenCL device: nothing measured\n", stderr);
     return {};
   }
+  progress("device: wiping against copying");
   gpu::DeviceSession session(devices.front());
   const Rates rates = measure(session);
   std::vector<Row> rows{

@@ -216,6 +216,7 @@ void wait_for_devices(Caller& root, const std::string& name, std::size_t count) 
 }  // namespace
 
 std::vector<Row> health_path_rows() {
+  progress("path: " + std::to_string(kFaults) + " faults under running jobs on SIMULATED devices, a minute");
   ServerProcess server(fresh_folder());
   server.start();
   Caller root(server.port(), server.token());

@@ -11,6 +11,7 @@ namespace tranche::bench {
 
 std::vector<Row> health_table_rows() {
   using namespace engine::health_matrix;
+  progress("table: every code, however its device is shared, whatever its job does");
   double all = 0, good = 0, worst = 0;
   for (const std::string& code : forgotten()) {
     ++all;

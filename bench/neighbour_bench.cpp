@@ -96,7 +96,7 @@ Pace pace(Caller& user, JobId victim) {
 Pace pace_beside(Caller& good, JobId victim, Caller& bad, const Evil& evil) {
   const JobId other =
       bad.submit(job(evil.run, std::string(R"(,"memory":")") + evil.memory + R"(","disk":"512MiB")"));
-  while (!bad.job(other).job.started) std::this_thread::sleep_for(5ms);
+  bad.until_started(other);
   std::this_thread::sleep_for(kSettle);
   const Pace beside = pace(good, victim);
   if (const auto now = bad.job(other); wire::is_over(now.job.state))
@@ -149,7 +149,7 @@ std::vector<Row> neighbour_rows() {
   Caller good = site.user("acme", "ana");
   Caller bad = site.user("globex", "bo");
   const JobId victim = good.submit(job(kVictim));
-  while (!good.job(victim).job.started) std::this_thread::sleep_for(5ms);
+  good.until_started(victim);
   std::this_thread::sleep_for(kSettle);
   std::vector<Row> rows;
   double worst = 0;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/text.hpp"
 #include "bench/bench.hpp"
 #include "bench/site.hpp"
 
@@ -48,6 +49,33 @@ Row jobs_per_second(Caller& user) {
           .peer_source = PeerSource::kQuoted};
 }
 
+// The one command that an operator types, as a whole process; it ends when the job runs.
+Row first_job_of_a_tenant(Site& site) {
+  constexpr int kTenants = 5;
+  progress("path: tranche tenant create --run, " + std::to_string(kTenants) + " times");
+  std::vector<double> took;
+  for (int i = 0; i < kTenants; ++i) {
+    const std::string tenant = "newcomer" + std::to_string(i);
+    const Finished done = site.run({"tenant", "create", tenant, "--run", "sleep 60", "-o", "name"});
+    const auto job = parse_id("job_", done.output.substr(0, done.output.find('\n')));
+    if (!job || !site.root().job(JobId{*job}).job.started)
+      throw std::runtime_error("the first job of " + tenant + " does not run: " + done.output);
+    took.push_back(done.milliseconds / 1000);
+    site.root().stop(JobId{*job});
+  }
+  std::sort(took.begin(), took.end());
+  return {.what =
+              "new tenant -> its first job running: tranche tenant create NAME --run, the whole command, "
+              "worst of " +
+              std::to_string(kTenants),
+          .value = took.back(),
+          .unit = "s",
+          .goal = 1,
+          .better = Better::kLower,
+          .peer = "30 minutes is what the industry reports",
+          .peer_source = PeerSource::kQuoted};
+}
+
 }  // namespace
 
 std::vector<Row> node_path_rows() {
@@ -78,18 +106,7 @@ std::vector<Row> node_path_rows() {
                   .peer = slurm,
                   .peer_source = PeerSource::kQuoted});
   rows.push_back(jobs_per_second(user));
-  const auto began = Clock::now();
-  Caller fresh = site.user("newcomer", "eve");
-  const JobId first = fresh.submit(R"({"run":"sleep 60"})");
-  while (!fresh.job(first).job.started) std::this_thread::sleep_for(1ms);
-  rows.push_back({.what = "new tenant, user and token -> its first job running",
-                  .value = std::chrono::duration<double>(Clock::now() - began).count(),
-                  .unit = "s",
-                  .goal = 1,
-                  .better = Better::kLower,
-                  .peer = "30 minutes is what the industry reports",
-                  .peer_source = PeerSource::kQuoted});
-  fresh.stop(first);
+  rows.push_back(first_job_of_a_tenant(site));
   return rows;
 }
 

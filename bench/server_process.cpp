@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/server_process.hpp"
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <fcntl.h>
@@ -98,6 +99,41 @@ double ServerProcess::cpu_seconds() const {
   std::uint64_t user = 0, kernel = 0;
   words >> user >> kernel;
   return static_cast<double>(user + kernel) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+Finished ServerProcess::run(const std::vector<std::string>& words) const {
+  std::array<int, 2> pipe{};
+  if (::pipe(pipe.data()) != 0) throw std::runtime_error("no pipe");
+  const std::string url = "TRANCHE_URL=http://127.0.0.1:" + std::to_string(port_);
+  const std::string token = "TRANCHE_TOKEN=" + token_;
+  const std::string home = "HOME=" + folder_.string();
+  const std::array<const char*, 4> environment{url.c_str(), token.c_str(), home.c_str(), nullptr};
+  const std::string program = binary().string();
+  std::vector<const char*> arguments{"tranche"};
+  for (const std::string& word : words) arguments.push_back(word.c_str());
+  arguments.push_back(nullptr);
+  const auto begin = Clock::now();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(pipe[1], 1);
+    ::close(pipe[0]);
+    ::close(pipe[1]);
+    ::execve(program.c_str(),
+             const_cast<char* const*>(arguments.data()),     // NOLINT: exec changes neither.
+             const_cast<char* const*>(environment.data()));  // NOLINT
+    ::_exit(127);
+  }
+  ::close(pipe[1]);
+  Finished finished;
+  std::array<char, 65536> piece{};
+  for (ssize_t got = 0; (got = ::read(pipe[0], piece.data(), piece.size())) > 0;)
+    finished.output.append(piece.data(), static_cast<std::size_t>(got));
+  ::close(pipe[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  finished.milliseconds = seconds_since(begin) * 1000;
+  if (status != 0) throw std::runtime_error("tranche ended with status " + std::to_string(status));
+  return finished;
 }
 
 std::filesystem::path ServerProcess::binary() {

@@ -13,6 +13,11 @@ namespace tranche::bench {
 pid_t start_tranche(std::vector<std::string> words, const std::filesystem::path& log_file);
 void end_process(pid_t& pid, int signal);  // Until it has; zero: there is none.
 
+struct Finished {  // A whole process, from its fork to the end of its output.
+  double milliseconds = 0;
+  std::string output{};
+};
+
 class ServerProcess {
  public:
   // `command`: server, or up, which brings this machine's own capacity too.
@@ -27,6 +32,9 @@ class ServerProcess {
   void kill();  // Without a word.
 
   static std::filesystem::path binary();
+  // `tranche` with these words as its operator types them, its output read as a pipe would. Throws
+  // std::runtime_error when it does not end well.
+  [[nodiscard]] Finished run(const std::vector<std::string>& words) const;
   [[nodiscard]] std::uint16_t port() const { return port_; }
   // Of the process, in user and kernel, since it started.
   [[nodiscard]] double cpu_seconds() const;

@@ -44,6 +44,20 @@ void Caller::stop(JobId id) {
   }
 }
 
+void Caller::until_started(JobId id, std::chrono::milliseconds look) {
+  constexpr auto kMost = 60s;
+  const auto patience = std::chrono::steady_clock::now() + kMost;
+  for (;;) {
+    const wire::JobDetail detail = job(id);
+    if (detail.job.started) return;
+    if (wire::is_over(detail.job.state))
+      throw std::runtime_error(text(id) + " ended before it ran: " + detail.message);
+    if (std::chrono::steady_clock::now() > patience)
+      throw std::runtime_error(text(id) + " did not start within " + std::to_string(kMost.count()) + " s");
+    std::this_thread::sleep_for(look);
+  }
+}
+
 wire::JobDetail Caller::until_over(JobId id, std::chrono::milliseconds look) {
   constexpr auto kMost = 240s;
   const auto patience = std::chrono::steady_clock::now() + kMost;

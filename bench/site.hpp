@@ -32,7 +32,8 @@ class Caller {  // Somebody with a token.
   JobId submit(std::string_view job);
   wire::JobDetail job(JobId id);
   void stop(JobId id);  // One that is over is left as it is.
-  // Throws std::runtime_error when it takes longer than any row here may.
+  // Both throw std::runtime_error when it takes longer than any row here may.
+  void until_started(JobId id, std::chrono::milliseconds look = std::chrono::milliseconds(5));
   wire::JobDetail until_over(JobId id, std::chrono::milliseconds look = std::chrono::milliseconds(5));
   [[nodiscard]] const std::string& token() const { return token_; }
   [[nodiscard]] Caller again() const { return {port_, token_}; }  // For another thread.
@@ -55,6 +56,8 @@ class Site {
   Site& operator=(const Site&) = delete;
   Caller user(const std::string& tenant, const std::string& name);  // Makes both where they are missing.
   [[nodiscard]] Caller& root() { return *root_; }
+  // A command as the operator types it.
+  [[nodiscard]] Finished run(const std::vector<std::string>& words) const { return server_.run(words); }
   // All of it, at another port, on the same data; of a site whose agent joined: the agent alone.
   void kill_and_start();
   [[nodiscard]] Caller again(const Caller& before) const { return {server_.port(), before.token()}; }

@@ -73,6 +73,7 @@ TARGETED = {
     "set_sku": ("platform", "root", lambda t: ("PUT", "/v1/skus/small", {"gpu_milli": 250})),
     "change_settings": ("platform", "root", lambda t: ("PUT", "/v1/settings", {})),
     "metrics": ("view", "root", lambda t: ("GET", "/metrics", None)),
+    "metrics_of_simulated": ("view", "root", lambda t: ("GET", "/metrics/sim", None)),
     "list_audit": ("audits", "root", lambda t: ("GET", "/v1/audit", None)),
     "verify_audit": ("audits", "root", lambda t: ("GET", "/v1/audit/verify", None)),
     "export_audit": ("audit", "root", lambda t: ("GET", "/v1/audit/export", None)),
@@ -377,7 +378,7 @@ def lists_show_nothing_foreign():
                 continue
             client = Client(platform.port, world.tokens[actor[0]])
             for url in ("/v1/tenants", "/v1/subscribers", "/v1/users?limit=1000", "/v1/service-accounts", "/v1/jobs", "/v1/roles",
-                        "/v1/tokens", "/v1/audit?limit=1000", "/v1/quotas/platform", "/metrics", "/v1/nodes", "/v1/devices",
+                        "/v1/tokens", "/v1/audit?limit=1000", "/v1/quotas/platform", "/metrics", "/metrics/sim", "/v1/nodes", "/v1/devices",
                         "/v1/volumes?all=true", "/v1/top", "/v1/telemetry", "/v1/logs?text=canary"):
                 body = client.get(url).body
                 for text in foreign:

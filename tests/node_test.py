@@ -63,10 +63,10 @@ class Agent:
 class Site:
     """One server with short leases, its agents, one tenant with a user."""
 
-    def __init__(self, lease="30s", devices=True, command="server", acceptance="quick"):
+    def __init__(self, lease="30s", devices=True, command="server", acceptance="quick", more=()):
         # New devices of this machine are tested for seconds, and not in full, unless the case is about that.
         self.platform = Platform(command=command, acceptance=acceptance, arguments=["--agents", f"127.0.0.1:{free_port()}", "--heartbeat", "300ms",
-                                                             "--lease", lease, "--lease-grace", "1s"])
+                                                             "--lease", lease, "--lease-grace", "1s", *more])
         self.agents = []
         # Without devices: the machine's own are not found, and not tested before their first use.
         nothing = self.platform.folder / "no-drivers"

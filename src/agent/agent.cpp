@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <csignal>
 #include <poll.h>
+#include <stdexcept>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 
@@ -71,6 +72,8 @@ Agent::Agent(AgentOptions options,
   callbacks.on_close = [this](const std::string& why) { arrived(Arrival::kClosed, why); };
   const auto where = [this] {
     const std::lock_guard lock(identity_mutex_);
+    if (has_run_out(identity_, std::chrono::system_clock::now()))
+      throw std::runtime_error(run_out_words(identity_));
     return client_options(identity_);
   };
   link_ = std::make_unique<Link>(where, std::move(callbacks), LinkOptions{.seed = boot_time()});

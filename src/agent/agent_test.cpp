@@ -293,6 +293,11 @@ TEST_CASE("agent: what a node cannot do is refused with the reason") {
   grant.slices.push_back({.device = {9}, .uuid = "GPU-of-somebody-else"});
   node.server.send(grant);
   CHECK(node.server.wait_for_state({2}, LeaseState::kRefused).message.find("no device") != std::string::npos);
+  // Refused where jobs are submitted, and here again: a node believes nobody.
+  grant = Node::grant(3, "true");
+  grant.spec.checkpoint = wire::Checkpoint{.path = "/etc"};
+  node.server.send(grant);
+  CHECK(node.server.wait_for_state({3}, LeaseState::kRefused).message.find("/etc") != std::string::npos);
 }
 
 TEST_CASE("agent: a simulated node runs nothing, says so, and still keeps its books") {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "agent/files.hpp"
+#include "base/text.hpp"
 #include "net/certificate_authority.hpp"
 #include "net/pinned_authority.hpp"
 #include "wire/api_job.hpp"
@@ -123,6 +124,18 @@ net::ClientOptions client_options(const Identity& identity) {
                                       .key_pem = identity.key_pem,
                                       .server_name = {}};
   return options;
+}
+
+bool has_run_out(const Identity& identity, std::chrono::system_clock::time_point now) {
+  return std::chrono::system_clock::to_time_t(now) >=
+         net::describe_certificate(identity.certificate_pem).not_after;
+}
+
+std::string run_out_words(const Identity& identity) {
+  const Instant until{std::chrono::seconds(net::describe_certificate(identity.certificate_pem).not_after)};
+  return "the certificate of " + identity.name + " ran out at " + text(until) +
+         ", while no server could renew it; on the server: tranche node add " + identity.name +
+         ", then start this agent with the printed line and the same --data: it goes on as the same node";
 }
 
 bool wants_renewal(const Identity& identity, std::chrono::system_clock::time_point now) {

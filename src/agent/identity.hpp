@@ -41,6 +41,9 @@ void save_identity(const std::filesystem::path& data, const Identity& identity);
 [[nodiscard]] Identity join(const JoinWish& wish);
 // How to reach the server with it.
 [[nodiscard]] net::ClientOptions client_options(const Identity& identity);
+// All of it is over, and no server lets the node in with it; and what to do then.
+[[nodiscard]] bool has_run_out(const Identity& identity, std::chrono::system_clock::time_point now);
+[[nodiscard]] std::string run_out_words(const Identity& identity);
 // Half of the certificate's life is over, or all of it.
 [[nodiscard]] bool wants_renewal(const Identity& identity, std::chrono::system_clock::time_point now);
 

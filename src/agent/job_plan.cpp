@@ -10,6 +10,7 @@
 
 #include "agent/gang_carrier.hpp"
 #include "agent/unit_loop.hpp"
+#include "wire/mount_place.hpp"
 
 namespace tranche::agent {
 namespace {
@@ -79,19 +80,6 @@ wire::TextMap environment_of(const wire::LeaseGrant& grant,
   return environment;
 }
 
-// A path of the job's own choice never hides what the platform put there: the guard, accounts, devices.
-bool may_be_covered(const std::string& path) {
-  const std::filesystem::path place(path);
-  if (!place.is_absolute() || place == "/" || place.lexically_normal() != place || !place.has_filename())
-    return false;
-  constexpr std::array kTaken = {
-      "etc", "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "proc", "sys", "dev", "run"};
-  const std::string first = (++place.begin())->string();
-  const bool whole = std::next(place.begin(), 2) == place.end();
-  return std::find(kTaken.begin(), kTaken.end(), first) == kTaken.end() &&
-         !(whole && (first == "work" || first == "tmp"));
-}
-
 Result<void, PlanRefusal> check_wishes(const wire::LeaseGrant& grant, const NodeRules& rules) {
   const wire::JobSpec& spec = grant.spec;
   if (!spec.file_mounts.empty())
@@ -99,9 +87,9 @@ Result<void, PlanRefusal> check_wishes(const wire::LeaseGrant& grant, const Node
   if (spec.volumes.size() != grant.volumes.size())
     return refuse(PlanRefusal{EndReason::kPlatformFault, "a volume of this job is not on this node"});
   for (const wire::VolumeGrant& volume : grant.volumes)
-    if (!may_be_covered(volume.path))
+    if (!wire::may_be_covered(volume.path))
       return refuse(PlanRefusal{EndReason::kSetupFailed, "a volume cannot be shown at " + volume.path});
-  if (spec.checkpoint && !spec.checkpoint->path.empty() && !may_be_covered(spec.checkpoint->path))
+  if (spec.checkpoint && !spec.checkpoint->path.empty() && !wire::may_be_covered(spec.checkpoint->path))
     return refuse(
         PlanRefusal{EndReason::kSetupFailed, "checkpoints cannot be shown at " + spec.checkpoint->path});
   if (spec.port != 0 && job_network(rules, grant) == NetworkKind::kNode)

@@ -34,7 +34,8 @@ using Labels = std::vector<std::pair<std::string_view, std::string>>;
 // One metric: its head once, then a line for each thing it was measured of.
 class Family {
  public:
-  Family(std::string_view name, std::string_view kind, std::string_view help) : name_(name) {
+  Family(Fleet fleet, std::string_view name, std::string_view kind, std::string_view help)
+      : name_((fleet == Fleet::kSimulated ? "sim_" : "") + std::string(name)) {
     head_ =
         "# HELP " + name_ + ' ' + std::string(help) + "\n# TYPE " + name_ + ' ' + std::string(kind) + '\n';
   }
@@ -59,6 +60,10 @@ class Family {
   std::string head_;
   std::string lines_;
 };
+
+bool is_of(Fleet fleet, const engine::Node& node) {
+  return node.simulated == (fleet == Fleet::kSimulated);
+}
 
 std::string thousandths(std::int64_t value) {
   std::string fraction = std::to_string(value % 1000);
@@ -171,13 +176,13 @@ const std::array<DeviceMetric, 13>& device_metrics() {
   return kAll;
 }
 
-void append_node_metrics(std::string& out, const State& state, const server::AgentHub& hub) {
-  Family up("tranche_node_up", "gauge", "1 while the node's agent is connected.");
-  Family busy("tranche_node_cpu_busy_ratio", "gauge", "Share of the node's CPUs that is busy.");
-  Family memory("tranche_node_memory_used_bytes", "gauge", "Host memory in use.");
-  Family leases("tranche_node_leases", "gauge", "Leases that the node holds.");
+void append_node_metrics(std::string& out, const State& state, const server::AgentHub& hub, Fleet fleet) {
+  Family up(fleet, "tranche_node_up", "gauge", "1 while the node's agent is connected.");
+  Family busy(fleet, "tranche_node_cpu_busy_ratio", "gauge", "Share of the node's CPUs that is busy.");
+  Family memory(fleet, "tranche_node_memory_used_bytes", "gauge", "Host memory in use.");
+  Family leases(fleet, "tranche_node_leases", "gauge", "Leases that the node holds.");
   for (const auto& [id, node] : state.nodes) {
-    if (node.state == wire::NodeState::kRetired) continue;
+    if (node.state == wire::NodeState::kRetired || !is_of(fleet, node)) continue;
     const server::LinkFacts facts = hub.facts(id);
     const Labels labels{{"node", node.name}, {"simulated", node.simulated ? "true" : "false"}};
     up.add(labels, facts.connected ? 1 : 0);
@@ -203,14 +208,17 @@ void append_metric(std::string& out,
 void append_device_metrics(std::string& out,
                            const State& state,
                            const server::AgentHub& hub,
+                           Fleet fleet,
                            std::string_view hostname_label) {
   std::vector<Family> families;
   for (const DeviceMetric& metric : device_metrics())
-    families.emplace_back(metric.name, metric.kind, metric.help);
-  Family healthy("tranche_device_healthy", "gauge", "1 while the device takes work; its state is a label.");
-  Family promised("tranche_device_promised_ratio", "gauge", "Share of the device's compute held by leases.");
+    families.emplace_back(fleet, metric.name, metric.kind, metric.help);
+  Family healthy(
+      fleet, "tranche_device_healthy", "gauge", "1 while the device takes work; its state is a label.");
+  Family promised(
+      fleet, "tranche_device_promised_ratio", "gauge", "Share of the device's compute held by leases.");
   for (const auto& [node_id, node] : state.nodes) {
-    if (node.state == wire::NodeState::kRetired) continue;
+    if (node.state == wire::NodeState::kRetired || !is_of(fleet, node)) continue;
     const server::LinkFacts facts = hub.facts(node_id);
     for (std::size_t index = 0; index < node.devices.size(); ++index) {
       const engine::Device& device = state.devices.at(node.devices[index]);
@@ -235,20 +243,25 @@ void append_device_metrics(std::string& out,
   for (const Family& family : families) family.append_to(out);
   healthy.append_to(out);
   promised.append_to(out);
-  append_node_metrics(out, state, hub);
+  append_node_metrics(out, state, hub, fleet);
 }
 
-void append_slice_metrics(std::string& out, const State& state, const server::AgentHub& hub) {
-  Family vram("tranche_slice_vram_used_bytes", "gauge", "Device memory of a slice, as the guard counts.");
-  Family limit("tranche_slice_vram_limit_bytes", "gauge", "Device memory that the slice may use.");
-  Family share("tranche_slice_compute_limit_ratio", "gauge", "Share of the device that the slice may use.");
-  Family busy("tranche_slice_device_seconds_total", "counter", "Time that the slice kept its device busy.");
-  Family throttled("tranche_slice_throttled_seconds_total", "counter", "Time that the slice had to wait.");
-  Family refused("tranche_slice_vram_refusals_total", "counter", "Allocations refused at the limit.");
-  Family copied("tranche_slice_copied_bytes_total", "counter", "Bytes copied between host and device.");
+void append_slice_metrics(std::string& out, const State& state, const server::AgentHub& hub, Fleet fleet) {
+  Family vram(
+      fleet, "tranche_slice_vram_used_bytes", "gauge", "Device memory of a slice, as the guard counts.");
+  Family limit(fleet, "tranche_slice_vram_limit_bytes", "gauge", "Device memory that the slice may use.");
+  Family share(
+      fleet, "tranche_slice_compute_limit_ratio", "gauge", "Share of the device that the slice may use.");
+  Family busy(
+      fleet, "tranche_slice_device_seconds_total", "counter", "Time that the slice kept its device busy.");
+  Family throttled(
+      fleet, "tranche_slice_throttled_seconds_total", "counter", "Time that the slice had to wait.");
+  Family refused(fleet, "tranche_slice_vram_refusals_total", "counter", "Allocations refused at the limit.");
+  Family copied(
+      fleet, "tranche_slice_copied_bytes_total", "counter", "Bytes copied between host and device.");
   for (const auto& [key, now] : hub.telemetry().slices()) {
     const engine::Lease* lease = state.lease(key.first);
-    if (lease == nullptr || !lease->live()) continue;
+    if (lease == nullptr || !lease->live() || !is_of(fleet, state.nodes.at(lease->node))) continue;
     const Labels labels{{"job", text(lease->job)},
                         {"lease", text(lease->id)},
                         {"device", text(key.second)},
@@ -269,18 +282,19 @@ void append_slice_metrics(std::string& out, const State& state, const server::Ag
     family->append_to(out);
 }
 
-void append_tenant_metrics(std::string& out, const State& state) {
+void append_tenant_metrics(std::string& out, const State& state, Fleet fleet) {
   struct Queue {
     std::int64_t pending = 0, running = 0, milli = 0;
     Duration longest{};
   };
   const Instant now = clock_at_least(state.now);
-  std::map<std::pair<PartyId, bool>, Queue> queues;  // What is simulated is never summed with the rest.
+  const bool simulated = fleet == Fleet::kSimulated;
+  std::map<PartyId, Queue> queues;
   for (const auto& [id, party] : state.parties)
-    if (id.kind() == PartyKind::kTenant) queues[{id, false}];
+    if (id.kind() == PartyKind::kTenant) queues[id];
   for (const auto& [id, job] : state.jobs) {
-    if (is_over(job.state)) continue;
-    Queue& queue = queues[{engine::tenant_of(state, job.owner), job.ask.simulated}];
+    if (is_over(job.state) || job.ask.simulated != simulated) continue;
+    Queue& queue = queues[engine::tenant_of(state, job.owner)];
     if (job.state == wire::JobState::kPending) {
       ++queue.pending;
       queue.longest = std::max(queue.longest, now - job.submitted);
@@ -289,13 +303,14 @@ void append_tenant_metrics(std::string& out, const State& state) {
       queue.milli += job.ask.gpu_milli();
     }
   }
-  Family pending("tranche_queue_jobs", "gauge", "Jobs that wait.");
-  Family running("tranche_tenant_running_jobs", "gauge", "Jobs that have a place.");
-  Family gpus("tranche_tenant_gpus", "gauge", "Devices held by running jobs, in whole ones.");
-  Family wait("tranche_queue_longest_wait_seconds", "gauge", "How long the first in the queue has waited.");
-  Family storage("tranche_tenant_storage_bytes", "gauge", "Storage set aside: scratch of jobs, and volumes.");
-  for (const auto& [key, queue] : queues) {
-    const auto& [id, simulated] = key;
+  Family pending(fleet, "tranche_queue_jobs", "gauge", "Jobs that wait.");
+  Family running(fleet, "tranche_tenant_running_jobs", "gauge", "Jobs that have a place.");
+  Family gpus(fleet, "tranche_tenant_gpus", "gauge", "Devices held by running jobs, in whole ones.");
+  Family wait(
+      fleet, "tranche_queue_longest_wait_seconds", "gauge", "How long the first in the queue has waited.");
+  Family storage(
+      fleet, "tranche_tenant_storage_bytes", "gauge", "Storage set aside: scratch of jobs, and volumes.");
+  for (const auto& [id, queue] : queues) {
     const Labels labels{{"tenant", engine::path_of(state, id)}, {"simulated", simulated ? "true" : "false"}};
     pending.add(labels, queue.pending);
     running.add(labels, queue.running);

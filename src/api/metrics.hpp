@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Text for Prometheus: devices under the names that DCGM's exporter gave them, so that existing boards work,
-// and everything else as tranche_*.
+// and everything else as tranche_*. What is simulated has an address and names of its own (sim_…), so that no
+// board and no rule takes it for real.
 #include <string>
 #include <string_view>
 
@@ -9,6 +10,8 @@
 #include "server/agent_hub.hpp"
 
 namespace tranche::api {
+
+enum class Fleet { kReal, kSimulated };
 
 void append_metric(std::string& out,
                    std::string_view name,
@@ -20,8 +23,12 @@ void append_metric(std::string& out,
 void append_device_metrics(std::string& out,
                            const engine::State& state,
                            const server::AgentHub& hub,
+                           Fleet fleet,
                            std::string_view hostname_label);
-void append_slice_metrics(std::string& out, const engine::State& state, const server::AgentHub& hub);
-void append_tenant_metrics(std::string& out, const engine::State& state);
+void append_slice_metrics(std::string& out,
+                          const engine::State& state,
+                          const server::AgentHub& hub,
+                          Fleet fleet);
+void append_tenant_metrics(std::string& out, const engine::State& state, Fleet fleet);
 
 }  // namespace tranche::api

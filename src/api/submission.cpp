@@ -9,6 +9,7 @@
 #include "engine/start_window.hpp"
 #include "server/sized_job.hpp"
 #include "server/workdir_store.hpp"
+#include "wire/mount_place.hpp"
 #include "wire/resolve_ask.hpp"
 
 namespace tranche::api {
@@ -102,6 +103,14 @@ std::optional<wire::Problem> unhonoured(const wire::JobSpec& spec) {
     return wire::Problem{"file_mounts",
                          "files are not fetched from other places",
                          "upload a directory (workdir) or use a volume: tranche volume create"};
+  for (const wire::VolumeMount& volume : spec.volumes)
+    if (!wire::may_be_covered(volume.path))
+      return wire::Problem{
+          "volumes", "a volume cannot be shown at " + volume.path, std::string(wire::kCoverable)};
+  if (spec.checkpoint && !spec.checkpoint->path.empty() && !wire::may_be_covered(spec.checkpoint->path))
+    return wire::Problem{"checkpoint.path",
+                         "checkpoints cannot be shown at " + spec.checkpoint->path,
+                         std::string(wire::kCoverable)};
   if (spec.schedule)
     return wire::Problem{"schedule",
                          "a job by the calendar is made by its submitter",

@@ -44,8 +44,26 @@ std::string seconds(std::uint64_t nanoseconds) {
   return text + std::string(9 - fraction.size(), '0') + fraction;
 }
 
+bool wants_old_label(const Call& call) {
+  return call.query_value("hostname_label") == "Hostname";
+}
+
+net::Response for_prometheus(std::string text) {
+  net::Response response = plain(200, std::move(text));
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  return response;
+}
+
+void append_capacity(Api& api, std::string& out, const State& state, Fleet fleet, bool old_label) {
+  if (const server::AgentHub* hub = api.options().hub) {
+    append_device_metrics(out, state, *hub, fleet, old_label ? "Hostname" : "hostname");
+    append_slice_metrics(out, state, *hub, fleet);
+  }
+  append_tenant_metrics(out, state, fleet);
+}
+
 void metrics(Api& api, Call call) {
-  const bool old_label = call.query_value("hostname_label") == "Hostname";
+  const bool old_label = wants_old_label(call);
   api.view(
       std::move(call),
       [&api, old_label](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
@@ -115,15 +133,21 @@ void metrics(Api& api, Call call) {
                       "gauge",
                       "1 while ordinary writes are refused.",
                       counts.disk_low ? "1" : "0");
-        if (const server::AgentHub* hub = api.options().hub) {
-          append_device_metrics(out, state, *hub, old_label ? "Hostname" : "hostname");
-          append_slice_metrics(out, state, *hub);
-        }
-        append_tenant_metrics(out, state);
-        net::Response response = plain(200, std::move(out));
-        response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-        return response;
+        append_capacity(api, out, state, Fleet::kReal, old_label);
+        return for_prometheus(std::move(out));
       });
+}
+
+void metrics_of_simulated(Api& api, Call call) {
+  const bool old_label = wants_old_label(call);
+  api.view(std::move(call),
+           [&api, old_label](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
+             if (auto refusal = engine::check_access(state, actor, engine::Action::kViewParty, kPlatform))
+               return refuse(*refusal);
+             std::string out;
+             append_capacity(api, out, state, Fleet::kSimulated, old_label);
+             return for_prometheus(std::move(out));
+           });
 }
 
 }  // namespace
@@ -162,9 +186,17 @@ std::vector<Route> system_routes() {
        .path = "/metrics",
        .id = "metrics",
        .tag = "system",
-       .summary = "Prometheus metrics; devices under the names of dcgm-exporter",
+       .summary =
+           "Prometheus metrics of all but simulated capacity; devices under the names of dcgm-exporter",
        .query = {"hostname_label"},
        .handle = metrics},
+      {.method = "GET",
+       .path = "/metrics/sim",
+       .id = "metrics_of_simulated",
+       .tag = "system",
+       .summary = "The same of simulated capacity, every name with sim_ in front",
+       .query = {"hostname_label"},
+       .handle = metrics_of_simulated},
   };
 }
 

@@ -62,10 +62,28 @@ wire::TextMap labels_of(const std::vector<std::string>& entries) {
   return labels;
 }
 
+// A node that was off for longer than its certificate lasts is let in by its operator, as the node it was.
+agent::Identity join_again(const AgentFlags& flags,
+                           const std::filesystem::path& data,
+                           const agent::Identity& known) {
+  if (flags.token.empty() || flags.pin.empty()) throw std::runtime_error(agent::run_out_words(known));
+  if (!flags.name.empty() && flags.name != known.name)
+    throw std::runtime_error(data.string() + " is the folder of the node " + known.name + ": give --name " +
+                             known.name + ", or another --data");
+  const agent::Identity joined =
+      agent::join({.server = known.server, .name = known.name, .token = flags.token, .pin = flags.pin});
+  if (joined.node != known.node || joined.authority_pem != known.authority_pem)
+    throw std::runtime_error(data.string() +
+                             " is the folder of a node of another server: give another --data");
+  agent::save_identity(data, joined);
+  return joined;
+}
+
 agent::Identity identity_of(const AgentFlags& flags, const std::filesystem::path& data) {
   if (auto known = agent::load_identity(data)) {
     if (!flags.server.empty()) known->server = flags.server;
-    return *known;
+    const bool over = agent::has_run_out(*known, std::chrono::system_clock::now());
+    return over ? join_again(flags, data, *known) : *known;
   }
   if (flags.server.empty() || flags.token.empty() || flags.pin.empty())
     throw std::runtime_error(

@@ -11,6 +11,9 @@
 #include <unistd.h>
 #include <vector>
 
+#include "agent/identity.hpp"
+#include "base/text.hpp"
+
 namespace tranche::app {
 
 EmbeddedAgent::EmbeddedAgent(const EmbeddedAgentOptions& options) {
@@ -68,6 +71,19 @@ std::string local_node_name() {
 
 bool has_joined(const std::filesystem::path& agent_data) {
   return std::filesystem::exists(agent_data / "node.pem");
+}
+
+void renew_if_run_out(const std::filesystem::path& agent_data,
+                      const net::CertificateAuthority& authority,
+                      std::chrono::seconds life) {
+  std::optional<agent::Identity> identity = agent::load_identity(agent_data);
+  const auto now = std::chrono::system_clock::now();
+  if (!identity || !agent::has_run_out(*identity, now)) return;
+  const net::Identity fresh = authority.issue_client(text(identity->node), net::Validity::lasting(life));
+  identity->certificate_pem = fresh.certificate_pem;
+  identity->key_pem = fresh.key_pem;
+  identity->since = std::chrono::system_clock::to_time_t(now);
+  agent::save_identity(agent_data, *identity);
 }
 
 }  // namespace tranche::app

@@ -45,6 +45,7 @@ struct ServerFlags {
   std::uint64_t ballast_mib = 16;
   std::uint64_t snapshot_every = 100'000;
   std::string heartbeat = "5s", lease = "30s", lease_grace = "10s";
+  std::string certificate_life = "24h";
   std::string log_retention = "720h";
   std::string carry = "16GiB";
   std::string acceptance{};  // Empty: as the policy in force says.
@@ -80,10 +81,14 @@ void wait_for_signal(const sigset_t& set,
 // The embedded agent is invited in the operator's name; one that has joined before needs no invitation.
 EmbeddedAgentOptions invite_this_machine(server::Loop& loop,
                                          const ServerFlags& flags,
-                                         const api::AgentAddress& where) {
+                                         const api::AgentAddress& where,
+                                         const server::HubOptions& hub) {
   EmbeddedAgentOptions options{
       .data = flags.data / "agent", .server = where.url, .name = local_node_name(), .ca_pin = where.ca_pin};
-  if (!has_joined(options.data)) options.token = invite_node(loop, flags.data, options.name);
+  if (has_joined(options.data))
+    renew_if_run_out(options.data, *hub.authority, hub.certificate_life);
+  else
+    options.token = invite_node(loop, flags.data, options.name);
   return options;
 }
 
@@ -137,10 +142,21 @@ server::LoopOptions loop_options(const ServerFlags& flags,
   return options;
 }
 
+// Short, because one that was stolen is worth something for no longer; but renewed at half of it.
+std::chrono::seconds certificate_life_of(const ServerFlags& flags) {
+  constexpr auto kLeast = std::chrono::seconds(2), kMost = std::chrono::seconds(std::chrono::hours(24));
+  const auto life =
+      std::chrono::floor<std::chrono::seconds>(duration_of("--certificate-life", flags.certificate_life));
+  if (life < kLeast || life > kMost)
+    throw cli::WrongValue("--certificate-life", "'" + flags.certificate_life + "' is not between 2s and 24h");
+  return life;
+}
+
 server::HubOptions hub_options(const ServerFlags& flags, const Log& log, const api::Sealer::Key& key) {
   server::HubOptions options{.heartbeat = duration_of("--heartbeat", flags.heartbeat),
                              .lease = duration_of("--lease", flags.lease),
                              .grace = duration_of("--lease-grace", flags.lease_grace),
+                             .certificate_life = certificate_life_of(flags),
                              .checkpoints = std::make_shared<server::CheckpointStore>(
                                  flags.data / "carried", bytes_of("--checkpoint-carry", flags.carry))};
   options.unseal = [sealer = api::Sealer(key)](const std::string& sealed) {
@@ -238,7 +254,7 @@ int serve(const ServerFlags& flags) {
     const BackgroundVerification verification(loop, fatal);
     std::unique_ptr<EmbeddedAgent> agent;
     if (flags.with_agent)
-      agent = std::make_unique<EmbeddedAgent>(invite_this_machine(loop, flags, agent_address));
+      agent = std::make_unique<EmbeddedAgent>(invite_this_machine(loop, flags, agent_address, hub.options()));
     const auto forget_old_logs = [&] {
       const auto age = std::chrono::duration_cast<std::chrono::seconds>(retention);
       if (const std::size_t jobs = logs.forget_older(age); jobs > 0)
@@ -295,6 +311,12 @@ void add_flags(const cli::Command& command, const std::shared_ptr<ServerFlags>& 
   command.add_option("--lease", flags->lease, "How long a node may work on without a word from the server")
       .capture_default_str();
   command.add_option("--lease-grace", flags->lease_grace, "Beyond that, before its work is started elsewhere")
+      .capture_default_str();
+  command
+      .add_option("--certificate-life",
+                  flags->certificate_life,
+                  "Of nodes, at most 24h; renewed at half of it. One that is off for longer is let in again "
+                  "with tranche node add")
       .capture_default_str();
   command
       .add_option(

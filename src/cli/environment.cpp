@@ -7,9 +7,7 @@ namespace tranche::cli {
 namespace {
 
 std::string variable(const char* name) {
-  const char* const value =
-      std::getenv(name);  // NOLINT(concurrency-mt-unsafe): read before any thread starts.
-  return value == nullptr ? "" : value;
+  return environment_variable(name).value_or("");
 }
 
 // XDG says: a relative path in these variables is to be ignored.
@@ -20,6 +18,12 @@ std::filesystem::path folder(const char* name, const char* below_home) {
 }
 
 }  // namespace
+
+std::optional<std::string> environment_variable(const std::string& name) {
+  const char* const value =
+      std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): read before any thread starts.
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
 
 Environment read_environment() {
   Environment environment{

@@ -2,6 +2,7 @@
 #pragma once
 // What the process was started with: environment variables and the places of files they decide.
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace tranche::cli {
@@ -18,5 +19,7 @@ struct Environment {
 };
 
 Environment read_environment();
+// Any other; nothing: there is none of that name.
+std::optional<std::string> environment_variable(const std::string& name);
 
 }  // namespace tranche::cli

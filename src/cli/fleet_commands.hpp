@@ -6,6 +6,7 @@
 namespace tranche::cli {
 
 void add_volume_commands(const Command& root, Program& program);    // volume
+void add_repair_commands(const Command& root, Program& program);    // repair
 void add_top_command(const Command& root, Program& program);        // top
 void add_behaviour_command(const Command& root, Program& program);  // behaviour
 

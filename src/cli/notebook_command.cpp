@@ -22,7 +22,6 @@ struct Options {
   RunOptions job{};
   std::string name{}, idle = "30m", login_for = "12h", ready{};
   std::uint16_t port = 8888;
-  std::vector<std::string> volumes{};
   bool dry_run = false;
 };
 
@@ -75,11 +74,6 @@ wire::ServiceSpec service_of(Session& session, const Options& options, const std
     service.ready = base + options.ready.substr(options.ready.starts_with('/') ? 1 : 0);
   job.port = options.port;
   job.envs.set("TRANCHE_BASE_URL", base);
-  for (const std::string& volume : options.volumes) {
-    const auto mount = wire::Fields<wire::VolumeMount>::from_text(volume);
-    if (!mount) throw usage_failure("--volume " + mount.error());
-    job.volumes.push_back(*mount);
-  }
   if (options.dry_run) job.workdir.clear();  // Nothing is uploaded for a question.
   if (!job.workdir.empty()) job.workdir = upload_workdir(session, job.workdir, "");
   service.versions.push_back({.name = "v1", .weight = 1, .job = std::move(job)});
@@ -145,7 +139,7 @@ void add_notebook_command(const Command& root, Program& program) {
   command.add_option("--image", job.image, "Container image").type_name("IMAGE");
   command.add_option("--workdir", job.workdir, "Directory to upload; it starts in a copy of it")
       .type_name("DIR");
-  command.add_option("--volume", options->volumes, "NAME:/PATH or NAME:/PATH:ro; may be repeated")
+  command.add_option("--volume", job.volumes, "NAME:/PATH or NAME:/PATH:ro; may be repeated")
       .type_name("VOLUME")
       .repeatable();
   command.add_option("--env", job.envs, "KEY=VALUE; may be repeated").type_name("VARIABLE").repeatable();

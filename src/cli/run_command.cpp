@@ -248,6 +248,19 @@ void add_job_options(const Command& command, RunOptions& job) {
       .type_name("WHERE");
   command.add_option("--label", job.labels, "KEY=VALUE; may be repeated").type_name("LABEL").repeatable();
   command.add_option("--env", job.envs, "KEY=VALUE; may be repeated").type_name("VARIABLE").repeatable();
+  command
+      .add_option("--secret",
+                  job.secrets,
+                  "Variable of your environment, sealed, and seen by the job alone; may be repeated")
+      .type_name("NAME")
+      .repeatable();
+  command.add_option("--volume", job.volumes, "NAME:/PATH or NAME:/PATH:ro; may be repeated")
+      .type_name("VOLUME")
+      .repeatable();
+  command.add_option("--setup", job.setup, "Runs first; if it fails, the command does not run")
+      .type_name("COMMAND");
+  command.add_option("--network", job.network, "none (default), gang or internet: what the job may reach")
+      .type_name("WHAT");
   command.add_option("--frames", job.frames, "1-240: one run of the command for each, {frame} in it")
       .type_name("RANGE");
   command.add_option("--chunk", job.chunk, "Frames that one lease works through: auto, or a number")

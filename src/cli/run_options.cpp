@@ -2,6 +2,7 @@
 #include "cli/run_options.hpp"
 
 #include "base/text.hpp"
+#include "cli/environment.hpp"
 #include "cli/failure.hpp"
 #include "cli/human.hpp"
 #include "wire/gpu_request.hpp"
@@ -55,6 +56,28 @@ void set_pairs(const char* flag, const std::vector<std::string>& pairs, wire::Te
       throw usage_failure(std::string(flag) + " takes KEY=VALUE, not '" + pair + "'");
     }
     map.set(pair.substr(0, equals), pair.substr(equals + 1));
+  }
+}
+
+// The value is not an argument, for arguments are seen by every process of this machine.
+void set_secrets(const std::vector<std::string>& names, wire::TextMap& secrets) {
+  constexpr const char* kInstead = "for example: export HF_TOKEN=..., then --secret HF_TOKEN";
+  for (const std::string& name : names) {
+    if (name.find('=') != std::string::npos)
+      throw usage_failure("--secret takes a name alone; its value is that of your environment", kInstead);
+    const auto value = environment_variable(name);
+    if (!value) throw usage_failure("--secret: there is no '" + name + "' in your environment", kInstead);
+    secrets.set(name, *value);
+  }
+}
+
+void add_volumes(const std::vector<std::string>& wanted, std::vector<wire::VolumeMount>& volumes) {
+  for (const std::string& volume : wanted) {
+    auto mount = wire::Fields<wire::VolumeMount>::from_text(volume);
+    if (!mount)
+      throw usage_failure("--volume " + mount.error() + ", not '" + volume + "'",
+                          "for example: --volume weights:/weights:ro; tranche volume list shows yours");
+    volumes.push_back(std::move(*mount));
   }
 }
 
@@ -178,6 +201,10 @@ JobRead read_job(const RunOptions& options, const std::optional<std::string>& fi
   apply_window(options, job);
   set_pairs("--label", options.labels, job.labels);
   set_pairs("--env", options.envs, job.envs);
+  set_secrets(options.secrets, job.secrets);
+  add_volumes(options.volumes, job.volumes);
+  if (options.setup) job.setup = *options.setup;
+  if (options.network) job.network = name_of_flag<wire::Network>("--network", *options.network);
   if (!options.command.empty() && !batch) job.run = command_line(options.command);
   if (options.frames && job.run.find("{frame") == std::string::npos)
     throw usage_failure("--frames needs {frame} in the command, so that each run knows its own",

@@ -14,8 +14,10 @@ struct RunOptions {
   std::string file{};  // "-": stdin.
   std::optional<std::string> gpus{}, name{}, kind{}, time{}, priority{}, isolation{}, sku{}, spend{}, cpus{},
       memory{}, image{}, workdir{}, infra{}, frames{}, chunk{}, retry{}, deadline{}, window{}, window_end{},
-      zone{}, workers{};
+      zone{}, workers{}, setup{}, network{};
   std::vector<std::string> labels{}, envs{};  // key=value
+  std::vector<std::string> secrets{};         // Names of variables of the caller's environment.
+  std::vector<std::string> volumes{};         // name:/path or name:/path:ro
   std::vector<std::string> after{};
   bool preemptible = false;
   bool cheapest = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/run_options.hpp"
 
+#include <cstdlib>
 #include <doctest/doctest.h>
 
 #include "cli/failure.hpp"
@@ -36,6 +37,29 @@ TEST_CASE("run: flags alone make a job, and the command survives the shell") {
   CHECK(*job.labels.find("team") == "a=b");
   CHECK(job.envs.find("EMPTY")->empty());
   CHECK(job.run == "python train.py 'a b' 'it'\\''s'");
+}
+
+TEST_CASE("run: storage, network, setup and secrets by flag; a secret's value is never an argument") {
+  ::setenv("RUN_OPTIONS_TEST", "of the caller", 1);
+  const wire::JobSpec job = job_of({.setup = "make",
+                                    .network = "internet",
+                                    .secrets = {"RUN_OPTIONS_TEST"},
+                                    .volumes = {"w:/w:ro", "out:/out"},
+                                    .command = {"x"}},
+                                   {});
+  CHECK(job.setup == "make");
+  CHECK(job.network == wire::Network::kInternet);
+  CHECK(*job.secrets.find("RUN_OPTIONS_TEST") == "of the caller");
+  REQUIRE(job.volumes.size() == 2);
+  CHECK(job.volumes[0] == wire::VolumeMount{.name = "w", .path = "/w", .read_only = true});
+  CHECK(job.volumes[1] == wire::VolumeMount{.name = "out", .path = "/out"});
+  const std::string given = failure_text({.secrets = {"A=hidden"}, .command = {"x"}});
+  CHECK(given.find("--secret") != std::string::npos);
+  CHECK(given.find("hidden") == std::string::npos);
+  CHECK(failure_text({.secrets = {"NOT_THERE_AT_ALL"}, .command = {"x"}}).find("NOT_THERE_AT_ALL") !=
+        std::string::npos);
+  CHECK(failure_text({.volumes = {"w"}, .command = {"x"}}).find("--volume") != std::string::npos);
+  CHECK(failure_text({.network = "all", .command = {"x"}}).find("none, gang, internet") != std::string::npos);
 }
 
 TEST_CASE("run: flags go on top of a job file") {

@@ -15,7 +15,7 @@ struct Options {
   RunOptions job{};
   std::string owner{};
   std::string time = "8h", idle = "30m";
-  std::vector<std::string> volumes{}, command{};
+  std::vector<std::string> command{};
 };
 
 Duration duration_of(const char* flag, const std::string& text) {
@@ -31,11 +31,6 @@ void shell(Session& session, Options options) {
                       .owner = options.owner.empty() ? session.target().subscriber : options.owner,
                       .command = std::move(options.command),
                       .idle = duration_of("--idle", options.idle)};
-  for (const std::string& volume : options.volumes) {
-    const auto mount = wire::Fields<wire::VolumeMount>::from_text(volume);
-    if (!mount) throw usage_failure("--volume " + mount.error());
-    wish.job.volumes.push_back(*mount);
-  }
   if (!wish.job.workdir.empty()) wish.job.workdir = upload_workdir(session, wish.job.workdir, wish.owner);
   end_with(run_interactively(session, std::move(wish), " is your shell; leaving it ends the job"));
 }
@@ -63,7 +58,7 @@ void add_shell_command(const Command& root, Program& program) {
       .capture_default_str();
   command.add_option("--workdir", job.workdir, "Directory to upload; the shell starts in a copy of it")
       .type_name("DIR");
-  command.add_option("--volume", options->volumes, "NAME:/PATH or NAME:/PATH:ro; may be repeated")
+  command.add_option("--volume", job.volumes, "NAME:/PATH or NAME:/PATH:ro; may be repeated")
       .type_name("VOLUME")
       .repeatable();
   command.add_option("--owner", options->owner, "For this party; else --subscriber, else yourself")

@@ -115,11 +115,15 @@ Decision decide(const State& state, const Envelope& envelope, const Actor& actor
                           .fix = "choose another name, or tranche node remove " + command.name});
   }
   const Duration life = std::clamp<Duration>(command.expires_in, std::chrono::minutes(1), kInvitationMax);
+  // One that comes back keeps what it was called; one that was removed begins anew.
+  const bool known_still = before != nullptr && before->state != NodeState::kRetired;
+  wire::TextMap labels = known_still ? before->labels : wire::TextMap{};
+  for (const auto& [key, value] : command.labels) labels.set(key, value);
   Events events{NodeAdded{.id = before != nullptr ? before->id : NodeId{state.next_node},
                           .name = command.name,
                           .owner = owner,
-                          .site = command.site,
-                          .labels = command.labels,
+                          .site = known_still && command.site.empty() ? before->site : command.site,
+                          .labels = labels,
                           .hash = command.invitation,
                           .expires = envelope.at + life}};
   if (before != nullptr && before->state == NodeState::kRetired) {
