@@ -137,20 +137,25 @@ std::size_t chunks_at_once(std::uint32_t running) {
   return std::clamp(2 * running + 2, kAtLeastAtOnce, kAtMostAtOnce);
 }
 
+std::optional<Duration> patience_with_a_unit(const JobGroup& group) {
+  if (group.done == 0) return std::nullopt;
+  const Duration usual(group.busy_microseconds / group.done);
+  return std::max(kStragglesAtLeast, kStragglesTimes * usual);
+}
+
 Straggler find_straggler(const JobGroup& group, Instant now) {
   Straggler found;
-  if (group.done == 0 || !group.waiting.empty()) return found;
-  const Duration usual(group.busy_microseconds / group.done);
-  const Duration patience = std::max(kStragglesAtLeast, kStragglesTimes * usual);
+  const auto patience = patience_with_a_unit(group);
+  if (!patience || !group.waiting.empty()) return found;
   for (const Chunk& chunk : group.chunks) {
     const bool has_copy = std::any_of(group.chunks.begin(), group.chunks.end(), [&](const Chunk& other) {
       return other.copy_of == chunk.job;
     });
     if (chunk.at == Instant{} || chunk.copy_of != JobId{} || has_copy || chunk.left.empty()) continue;
-    if (chunk.at + patience <= now) {
+    if (chunk.at + *patience <= now) {
       if (found.chunk == nullptr || chunk.at < found.chunk->at) found.chunk = &chunk;
-    } else if (found.look == Instant{} || chunk.at + patience < found.look) {
-      found.look = chunk.at + patience;
+    } else if (found.look == Instant{} || chunk.at + *patience < found.look) {
+      found.look = chunk.at + *patience;
     }
   }
   return found;

@@ -133,6 +133,8 @@ BOOST_DESCRIBE_STRUCT(ChunkExtended, (), (group, job, owner, units, from))
 // How many chunks may wait and run at once, so that whoever becomes free finds the next.
 [[nodiscard]] std::size_t chunks_at_once(std::uint32_t running);
 
+// How long a unit may take before it counts as a straggler. Nothing: none has been done, so nobody knows.
+[[nodiscard]] std::optional<Duration> patience_with_a_unit(const JobGroup& group);
 // A chunk is a straggler when its unit has taken so long that another try would most likely be faster, and
 // has no copy yet. `look`: the next time at which one may have become it.
 struct Straggler {

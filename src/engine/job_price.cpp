@@ -233,8 +233,8 @@ std::optional<Refusal> funding_problem(const State& state,
   const Pledges pledges(state);
   std::optional<Refusal> first;
   for (const MeterPlan& plan : possible_plans(state, owner, job, ask, admission)) {
-    Money needed = most_for(state, plan, at, first_hold(plan, ask));
-    if (ask.spend > Money{}) {
+    Money needed = most_for(state, plan, at, std::min(first_hold(plan, ask), ahead_of(state, plan, at)));
+    if (ask.spend > Money{} && !pledges.is_beside_others(job)) {
       const Money left = state.job(job) == nullptr ? ask.spend : pledges.job_room(job);
       needed = std::min(needed, std::max(left, most_for(state, plan, at, shortest_hold(plan, ask))));
     }

@@ -37,7 +37,7 @@ JobId limited_as(const State& state, JobId id) {
   return group == state.index.work->group_of.end() ? id : group->second;
 }
 
-Refusal own_limit_problem(const State& state, JobId id, Money left, Money amount) {
+Refusal own_limit_problem(const State& state, JobId id, Money left, Money amount, bool beside_others) {
   const Money limit = state.jobs.at(id).ask.spend;
   const std::string job = text(limited_as(state, id));
   return {.reason = Reason::kBudget,
@@ -45,10 +45,22 @@ Refusal own_limit_problem(const State& state, JobId id, Money left, Money amount
           .where = job,
           .message = "the spend limit of " + job + " is " + text(limit) + ", and leaves " + text(left) +
                      ": too little for " + text(amount),
-          .fix = "submit what is left of it with a higher --spend",
+          .fix = beside_others ? "it starts when the chunks that run need less of it"
+                               : "submit what is left of it with a higher --spend",
           .limit = limit.micros,
           .used = limit.micros - left.micros,
           .asked = amount.micros};
+}
+
+// Of a chunk under a limit for all of them, as soon as one of its like is done. Whoever outlasts it has more
+// set aside as he goes on.
+std::optional<Duration> probable_length(const State& state, const Job& job) {
+  if (job.ask.spend == Money{}) return std::nullopt;
+  const auto group = state.work.groups.find(limited_as(state, job.id));
+  const Chunk* chunk = group == state.work.groups.end() ? nullptr : group->second.chunk_of(job.id);
+  const auto each = chunk == nullptr ? std::nullopt : patience_with_a_unit(group->second);
+  if (!each) return std::nullopt;
+  return *each * wire::count_of(chunk->left) + kSpendGrace * 2;
 }
 
 void append_spend_stop(const State& state, const Job& job, const std::string& message, Events& events) {
@@ -91,6 +103,13 @@ Money Pledges::job_room(JobId id) const {
   return taken == jobs_.end() ? *left : Money{std::max<std::int64_t>(left->micros - taken->second.micros, 0)};
 }
 
+bool Pledges::is_beside_others(JobId id) const {
+  const auto found = state_->work.groups.find(limited_as(*state_, id));
+  if (found == state_->work.groups.end()) return false;
+  const auto taken = jobs_.find(found->first);
+  return found->second.held > Money{} || (taken != jobs_.end() && taken->second > Money{});
+}
+
 Money Pledges::room(AccountId account, PartyId party, JobId id) const {
   std::int64_t room = job_room(id).micros;
   if (is_bounded(state_->ledger, account)) {
@@ -111,7 +130,8 @@ Money Pledges::room(AccountId account, PartyId party, JobId id) const {
 
 std::optional<Refusal> Pledges::problem(AccountId account, PartyId party, JobId id, Money amount) const {
   if (amount <= room(account, party, id)) return std::nullopt;
-  if (const Money left = job_room(id); left < amount) return own_limit_problem(*state_, id, left, amount);
+  if (const Money left = job_room(id); left < amount)
+    return own_limit_problem(*state_, id, left, amount, is_beside_others(id));
   if (auto refusal = spend_problem(*state_, party, amount)) return refusal;
   return not_covered(*state_, account, amount);
 }
@@ -177,10 +197,12 @@ Money most_for(const State& state, const MeterPlan& plan, Instant from, Duration
 
 Duration ahead_of(const State& state, const MeterPlan& plan, Instant at) {
   const Job* job = state.job(plan.job);
+  if (job == nullptr) return plan.ahead;
+  const Duration needed = std::min(plan.ahead, probable_length(state, *job).value_or(plan.ahead));
+  if (job->ask.time == Duration{}) return needed;
   const Lease* lease = state.lease(plan.lease);
-  if (job == nullptr || job->ask.time == Duration{}) return plan.ahead;
   const Instant began = lease == nullptr || lease->started == Instant{} ? at : lease->started;
-  return std::clamp(began + job->ask.time - at, Duration{}, plan.ahead);
+  return std::clamp(began + job->ask.time - at, Duration{}, needed);
 }
 
 MeterPlan meter_plan(const State& state, const Job& job, const LeaseGranted& granted) {
@@ -205,10 +227,8 @@ MeterPlan meter_plan(const State& state, const Job& job, const LeaseGranted& gra
   return plan;
 }
 
-Result<MeterOpened, Refusal> meter_for(const State& state,
-                                       const MeterPlan& plan,
-                                       Instant at,
-                                       const Pledges& pledges) {
+Result<MeterOpened, Refusal> meter_for(
+    const State& state, const MeterPlan& plan, Instant at, const Pledges& pledges, bool may_begin_short) {
   const PartyId payer = payer_of(state, plan.party);
   const AccountId account = paying_account(state, payer);
   const Duration ahead = ahead_of(state, plan, at);
@@ -218,7 +238,7 @@ Result<MeterOpened, Refusal> meter_for(const State& state,
   if (job != nullptr) {
     if (auto refusal = price_problem(state, plan, job->ask.price_per_hour, at)) return refuse(*refusal);
   }
-  if (job != nullptr && job->ask.spend > Money{}) {
+  if (job != nullptr && job->ask.spend > Money{} && may_begin_short) {
     const Money room = pledges.room(account, plan.party, plan.job);
     const Money least = most_for(state, plan, at, std::min(ahead, kSpendGrace * 2));
     if (room < held && room >= least && room.micros <= job->ask.spend.micros) held = room;
@@ -232,11 +252,13 @@ Result<MeterOpened, Refusal> meter_for(const State& state,
 bool append_meters(
     const State& state, const Job& job, Instant at, std::size_t from, Pledges& pledges, Events& events) {
   Pledges taken = pledges;
+  // What others hold of the same limit comes back: better to wait than to be stopped in the middle.
+  const bool may_begin_short = !pledges.is_beside_others(job.id);
   const std::size_t end = events.size();
   for (std::size_t i = from; i < end; ++i) {
     const auto granted = std::get<LeaseGranted>(events[i]);
     if (granted.slices.empty()) continue;
-    auto opened = meter_for(state, meter_plan(state, job, granted), at, taken);
+    auto opened = meter_for(state, meter_plan(state, job, granted), at, taken, may_begin_short);
     if (!opened) return false;
     taken.take(opened->account, opened->party, job.id, opened->held);
     events.push_back(std::move(*opened));

@@ -22,6 +22,8 @@ class Pledges {
   [[nodiscard]] Money room(AccountId account, PartyId party, JobId job) const;
   // What the job's own spend limit leaves; without one, more than anything costs.
   [[nodiscard]] Money job_room(JobId job) const;
+  // Whether other chunks under the same limit have money that may come back.
+  [[nodiscard]] bool is_beside_others(JobId job) const;
   // Which rule an amount would break.
   [[nodiscard]] std::optional<Refusal> problem(AccountId account,
                                                PartyId party,
@@ -53,14 +55,13 @@ class Pledges {
 [[nodiscard]] std::optional<PriceInForce> price_in_force(const State&, const PriceQuery&, Instant at);
 // What a span costs at most: as if the device were busy all the time.
 [[nodiscard]] Money most_for(const State&, const MeterPlan&, Instant from, Duration ahead);
-// How far ahead money is set aside: never beyond the end of the job.
+// How far ahead money is set aside: never beyond the end of the job. A chunk under a spend limit of all
+// chunks takes no more than its units probably need, so that others may start beside it.
 [[nodiscard]] Duration ahead_of(const State&, const MeterPlan&, Instant at);
 
 [[nodiscard]] MeterPlan meter_plan(const State&, const Job&, const LeaseGranted&);
-[[nodiscard]] Result<MeterOpened, Refusal> meter_for(const State&,
-                                                     const MeterPlan&,
-                                                     Instant at,
-                                                     const Pledges&);
+[[nodiscard]] Result<MeterOpened, Refusal> meter_for(
+    const State&, const MeterPlan&, Instant at, const Pledges&, bool may_begin_short = true);
 
 // Opens a meter for every grant among `events` from `from` on: money for all of them is set aside, or nothing
 // is said.

@@ -214,6 +214,8 @@ void apply(State& state, const Envelope& envelope, const Charged& event) {
   }
   hold(state.ledger, account, event.held);
   const std::int64_t more = event.held.micros - meter.held.micros;
+  if (more + event.amount.micros < 0)
+    state.index.capacity->changed();  // Less is set aside: others may start.
   const Money drawn = draw_admission_hold(state, event.job, {more + event.amount.micros});
   reserve_spend(state, event.party, {more - drawn.micros});
   const auto job = state.jobs.find(event.job);
