@@ -102,14 +102,21 @@ def frames_go_on_in_one_sandbox():
 
 
 def frame_that_always_fails():
-    """A frame that always fails ends in a state that names it, while all the others finish."""
+    """A frame that always fails ends in a state that names it, while all the others finish, and its words are found."""
     with shared_site() as site:
-        job = submit(site, run='test {frame} -ne 3 || exit 9', kind="render", units={"frames": "1..6"}, retry=1)
+        job = submit(site, run='test {frame} -ne 3 || { echo no light >&2; exit 9; }', kind="render", units={"frames": "1..6"}, retry=1)
         detail = until(site, job, over)
         assert detail["job"]["state"] == "failed" and detail["end_reason"] == "units_failed", detail
         assert detail["message"] == "1 of 6 frames failed: frame 3 (exit 9, 2 tries)", detail
         assert detail["progress"]["done"] == 5 and detail["progress"]["failed"] == 1, detail
-        assert detail["progress"]["failures"][0]["given_up"], detail
+        failure = detail["progress"]["failures"][0]
+        assert failure["given_up"], detail
+        told = tranche(site, "logs", job)
+        assert told.stdout == "" and f"tranche logs {failure['job']}" in told.stderr, told
+        until(site, failure["job"], over)  # Its last words come with its end, a moment after the job's.
+        told = tranche(site, "logs", failure["job"])
+        assert told.stdout == "" and "--stream stderr" in told.stderr, told
+        assert tranche(site, "logs", failure["job"], "--stream", "stderr").stdout.count("no light") == 1
 
 
 def a_frame_that_hangs():

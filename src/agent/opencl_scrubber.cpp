@@ -38,7 +38,8 @@ std::size_t OpenClScrubber::open_devices() {
 void OpenClScrubber::scrub(const wire::DeviceFacts& device, Bytes slice, wire::ScrubReceipt& receipt) {
   try {
     gpu::DeviceSession& session = session_for(device);
-    const auto memory = gpu::take_free_memory(session, slice.count);
+    const std::int64_t enough = gpu::enough_to_wipe(session.device(), slice.count);
+    const auto memory = gpu::take_free_memory(session, enough);
     if (memory.empty()) throw gpu::CannotRun("the device gave no memory to wipe");
     const wire::ScrubReceipt numbers = gpu::receipt_of(gpu::zero_and_verify(session, memory));
     receipt.took = numbers.took;
@@ -46,6 +47,7 @@ void OpenClScrubber::scrub(const wire::DeviceFacts& device, Bytes slice, wire::S
     receipt.verified = numbers.verified;
     receipt.nonzero_bytes = numbers.nonzero_bytes;
     receipt.method = numbers.method;
+    if (enough < slice.count) receipt.method += ", a part: the machine's kernel zeroes what was a process's";
   } catch (const std::exception& problem) {
     receipt.method = std::string("none: ") + problem.what();
     release(device.uuid);

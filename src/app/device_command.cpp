@@ -148,12 +148,10 @@ bool is_fit(wire::Verdict verdict) {
   return verdict == wire::Verdict::kPass || verdict == wire::Verdict::kInfo;
 }
 
-// Memory of a CPU comes from its kernel, which zeroes it; there a part proves that wiping works.
 wire::ScrubReceipt wiped(const gpu::OpenClDevice& device) {
-  constexpr std::int64_t kEnoughOfACpu = std::int64_t{256} << 20;
   try {
     wire::ScrubReceipt receipt =
-        gpu::receipt_of(gpu::zero_and_verify(device, device.is_cpu ? kEnoughOfACpu : 0));
+        gpu::receipt_of(gpu::zero_and_verify(device, gpu::enough_to_wipe(device, 0)));
     receipt.at = wall_clock();
     return receipt;
   } catch (const gpu::CannotRun& problem) { return {.method = std::string("none: ") + problem.what()}; }

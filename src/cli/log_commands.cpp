@@ -46,16 +46,34 @@ struct LogOptions {
   std::uint32_t attempt = 0, rank = 0;
 };
 
-std::uint64_t print_new(Session& session, const LogOptions& options, std::uint64_t from) {
+std::string new_words(Session& session, const LogOptions& options, std::uint64_t from) {
   std::string path = "/v1/jobs/" + path_segment(options.job) +
                      "/logs?stream=" + path_segment(options.stream) + "&from=" + std::to_string(from) +
                      "&rank=" + std::to_string(options.rank);
   if (options.attempt != 0) path += "&attempt=" + std::to_string(options.attempt);
-  std::uint64_t at = from;
-  const net::Response answer = session.call({.path = path});
-  write_stdout(answer.body);
-  at += answer.body.size();
-  return at;
+  return session.call({.path = path}).body;
+}
+
+std::uint64_t print_new(Session& session, const LogOptions& options, std::uint64_t from) {
+  const std::string words = new_words(session, options, from);
+  write_stdout(words);
+  return from + words.size();
+}
+
+// Of a job that wrote nothing on stdout.
+void say_where_else(Session& session, const LogOptions& options) {
+  const JobDetail detail = session.get<JobDetail>("/v1/jobs/" + path_segment(options.job)).value;
+  if (!detail.chunks.empty()) {
+    const bool failed = detail.progress && !detail.progress->failures.empty();
+    const JobId chunk = failed ? detail.progress->failures.front().job : detail.chunks.back();
+    return session.say(options.job + " is done in chunks, which have logs of their own: tranche logs " +
+                       text(chunk));
+  }
+  LogOptions other = options;
+  other.stream = "stderr";
+  if (!new_words(session, other, 0).empty())
+    session.say("nothing on stdout; what it wrote on stderr: tranche logs " + options.job +
+                " --stream stderr");
 }
 
 void show_logs(Session& session, const LogOptions& options) {
@@ -73,6 +91,7 @@ void show_logs(Session& session, const LogOptions& options) {
     if (over) break;
     patience.wait();
   }
+  if (at == 0 && options.stream == "stdout") say_where_else(session, options);
 }
 
 void search_logs(Session& session, const LogOptions& options) {

@@ -203,7 +203,10 @@ void run(Session& session, Options options) {
     if (options.job.zone) add("zone=" + path_segment(*options.job.zone));
   }
   std::optional<ScratchFolder> pieces;
-  if (!options.video.input.empty()) cut_video(options.video, pieces.emplace().path(), job);
+  if (options.video.input.empty())
+    need_no_clip(job);
+  else
+    cut_video(options.video, pieces.emplace().path(), job);
   if (!job.workdir.empty() && !options.dry_run) job.workdir = upload_workdir(session, job.workdir, owner);
   if (options.dry_run && !job.workdir.starts_with("sha256:") && !job.workdir.empty()) {
     static_cast<void>(pack_folder(job.workdir));  // Whether it could be sent.
@@ -220,10 +223,11 @@ void run(Session& session, Options options) {
       answer.body,
       {.table = [&] { return job_table(one, wall_clock()); }, .names = [&] { return job_names(one); }});
   if (!options.wait.empty()) return wait_and_end(session, id, patience);
-  if (!answer.value.reason.empty()) {
-    session.say(id + " is " + std::string(wire::name_of(answer.value.state)) + ": " + answer.value.reason +
-                "; see: tranche why " + id);
-  }
+  const std::string& reason = answer.value.reason;
+  if (reason.empty()) return;
+  const bool says_where = reason.find("see: tranche ") != std::string::npos;
+  session.say(id + " is " + std::string(wire::name_of(answer.value.state)) + ": " + reason +
+              (says_where ? "" : "; see: tranche why " + id));
 }
 
 void add_job_options(const Command& command, RunOptions& job) {

@@ -81,8 +81,18 @@ void add_volumes(const std::vector<std::string>& wanted, std::vector<wire::Volum
   }
 }
 
+// Words meant for a shell, and quoted for another: no program has such a name.
+bool is_line_of_shell(const std::string& word) {
+  const std::size_t blank = word.find_first_of(" \t\n");
+  return blank != std::string::npos && word.find('/') > blank;
+}
+
 // The words after `--` as one line for a shell: what the person's own shell took apart is put together again.
 std::string command_line(const std::vector<std::string>& words) {
+  if (words.size() == 1 && is_line_of_shell(words.front()))
+    throw usage_failure(
+        "the command is one word, and no program has the name " + shell_quoted(words.front()),
+        "without its quotes it is several; a line of shell: sh -c " + shell_quoted(words.front()));
   std::string line;
   for (const std::string& word : words) {
     if (!line.empty()) line += ' ';
@@ -159,6 +169,18 @@ void apply_window(const RunOptions& options, JobSpec& job) {
     job.window->at_end = name_of_flag<wire::WindowEnd>("--window-end", *options.window_end);
 }
 
+// What stands for a number or a piece needs one; elsewhere the command would get it as it is written.
+void check_placeholders(const RunOptions& options, const JobSpec& job) {
+  const auto names = [&](const char* word) { return job.run.find(word) != std::string::npos; };
+  if (options.frames && !names("{frame"))
+    throw usage_failure("--frames needs {frame} in the command, so that each run knows its own",
+                        "for example: tranche run --frames 1-240 -- ./render.sh {frame}");
+  if (job.units) return;
+  if (job.kind == wire::WorkloadKind::kRender && (names("{frame}") || names("{frame:")))
+    throw usage_failure("the command names {frame}, and nothing says which frames there are",
+                        "give --frames 1-240, or units: {frames: 1..240} in the job file");
+}
+
 }  // namespace
 
 JobSpec job_of(const RunOptions& options, const std::optional<std::string>& file_text) {
@@ -206,9 +228,7 @@ JobRead read_job(const RunOptions& options, const std::optional<std::string>& fi
   if (options.setup) job.setup = *options.setup;
   if (options.network) job.network = name_of_flag<wire::Network>("--network", *options.network);
   if (!options.command.empty() && !batch) job.run = command_line(options.command);
-  if (options.frames && job.run.find("{frame") == std::string::npos)
-    throw usage_failure("--frames needs {frame} in the command, so that each run knows its own",
-                        "for example: tranche run --frames 1-240 -- ./render.sh {frame}");
+  check_placeholders(options, job);
   if (job.run.empty() && job.image.empty() && job.kind != wire::WorkloadKind::kInteractive) {
     throw usage_failure("there is nothing to run",
                         "give a command after --, an image with one, or a job file: tranche run -f job.yaml");

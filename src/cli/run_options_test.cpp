@@ -62,6 +62,23 @@ TEST_CASE("run: storage, network, setup and secrets by flag; a secret's value is
   CHECK(failure_text({.network = "all", .command = {"x"}}).find("none, gang, internet") != std::string::npos);
 }
 
+TEST_CASE("run: a line of shell in quotes is refused with what runs it, and a path with blanks is none") {
+  CHECK(failure_text({.command = {"sleep 1; echo it's"}}).find("sh -c 'sleep 1; echo it'\\''s'") !=
+        std::string::npos);
+  CHECK(failure_text({.command = {"sh /x/y.sh"}}).find("one word") != std::string::npos);
+  CHECK(job_of({.command = {"/opt/my tools/go"}}, {}).run == "'/opt/my tools/go'");
+  CHECK(job_of({.command = {"sh", "-c", "sleep 1; true"}}, {}).run == "sh -c 'sleep 1; true'");
+}
+
+TEST_CASE("run: a frame in the command of a render needs frames, and frames need it") {
+  CHECK(failure_text({.kind = "render", .command = {"blender", "-f", "{frame:04}"}}).find("--frames 1-240") !=
+        std::string::npos);
+  CHECK(failure_text({.kind = "render", .frames = "1-3", .command = {"blender"}}).find("needs {frame}") !=
+        std::string::npos);
+  CHECK(job_of({.kind = "render", .frames = "1-3", .command = {"blender", "{frame}"}}, {}).units);
+  CHECK(job_of({.command = {"awk", "{frame}"}}, {}).run.find("{frame}") != std::string::npos);
+}
+
 TEST_CASE("run: flags go on top of a job file") {
   const std::string file = "name: a\nresources:\n  gpus: H100\nlabels: {x: 1}\nrun: ./go\n";
   RunOptions options{.file = "job.yaml", .gpus = "A100:2", .labels = {"y=2"}};

@@ -88,6 +88,12 @@ ScratchFolder::~ScratchFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
+void need_no_clip(const wire::JobSpec& job) {
+  if (job.kind == wire::WorkloadKind::kVideo && !job.units && job.run.find("{input}") != std::string::npos)
+    throw usage_failure("the command names {input}, and nothing says which clip that is",
+                        "give --input clip.mp4");
+}
+
 void cut_video(const VideoOptions& options, const std::filesystem::path& folder, wire::JobSpec& job) {
   if (job.run.find("{input}") == std::string::npos || job.run.find("{output}") == std::string::npos)
     throw usage_failure(

@@ -28,6 +28,8 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
+// Throws Failure where the command names a clip and nothing says which.
+void need_no_clip(const wire::JobSpec& job);
 // Cuts the clip into `folder` and makes the job one unit a piece, with {input} and {output} in its command
 // filled in. Throws Failure.
 void cut_video(const VideoOptions& options, const std::filesystem::path& folder, wire::JobSpec& job);

@@ -93,18 +93,10 @@ class Gateway {
     std::set<JobId> seen_ready{}, known{};
     Clock::time_point counted{};
   };
-  void follow(const server::Durable& durable);
-  void learn(const engine::State& state);
-  [[nodiscard]] Listed listed(const engine::State& state,
-                              const engine::Service& service,
-                              std::shared_ptr<LiveService> live);
-  [[nodiscard]] Allowances allowances_of(const engine::State& state, PartyId owner);
-  void learn_again_when_due();
   void run();
   void steer(const std::shared_ptr<LiveService>& service, Control& control);
   void notice_ends(Control& control, const LiveService::Picture& picture);
   static bool notice_lateness(Control& control, const LiveService::Picture& picture);
-  void note_callers(const engine::State& state);
   void steer_version(const std::shared_ptr<LiveService>& service,
                      Control& control,
                      const LiveService::Picture& picture,
@@ -116,6 +108,16 @@ class Gateway {
   void add(const std::shared_ptr<LiveService>& service, const std::string& version, Control& control);
   void retire(const engine::ServiceKey& key, JobId job);
   void flush_counts(LiveService& service);
+
+  // catalog.cpp: what the journal says of services and callers.
+  void follow(const server::Durable& durable);
+  void note_callers(const engine::State& state);
+  void learn(const engine::State& state);
+  [[nodiscard]] Listed listed(const engine::State& state,
+                              const engine::Service& service,
+                              std::shared_ptr<LiveService> live);
+  [[nodiscard]] Allowances allowances_of(const engine::State& state, PartyId owner);
+  void learn_again_when_due();
 
   // readiness.cpp: which replicas can serve.
   void probe(const std::shared_ptr<LiveService>& service,

@@ -64,4 +64,10 @@ LatencyWindow::Sum LatencyWindow::sum(Clock::time_point now) const {
   return sum;
 }
 
+Duration readable(Duration measured) {
+  using namespace std::chrono_literals;
+  const Duration unit = measured >= 10ms ? Duration(1ms) : measured >= 1ms ? Duration(100us) : Duration(10us);
+  return (measured + unit - Duration(1)) / unit * unit;
+}
+
 }  // namespace tranche::gateway

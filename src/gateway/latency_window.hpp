@@ -34,4 +34,7 @@ class LatencyWindow {
   std::array<Slice, kSlices> slices_{};
 };
 
+// Measured to about a tenth: more digits would only look exact.
+[[nodiscard]] Duration readable(Duration measured);
+
 }  // namespace tranche::gateway

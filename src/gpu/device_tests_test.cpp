@@ -88,6 +88,17 @@ TEST_CASE("a scrub leaves nothing, says how much it wiped, and counts what it co
   CHECK_FALSE(wire::is_clean(receipt_of(failed)));
 }
 
+TEST_CASE("all that a tenant had of a device is wiped; of a CPU, whose kernel zeroes it, a part") {
+  constexpr std::int64_t kGigabyte = 1'000'000'000, kPart = std::int64_t{64} << 20;
+  OpenClDevice device;
+  CHECK(enough_to_wipe(device, kGigabyte) == kGigabyte);
+  CHECK(enough_to_wipe(device, 0) == 0);
+  device.is_cpu = true;
+  CHECK(enough_to_wipe(device, kGigabyte) == kPart);
+  CHECK(enough_to_wipe(device, kBudget) == kBudget);
+  CHECK(enough_to_wipe(device, 0) == kPart);
+}
+
 TEST_CASE("a test says how far it is: from part to part, never back, and tools of vendors get their half") {
   const auto device = any_device();
   if (!device) return;

@@ -12,6 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t kUnit = 64;
 constexpr std::size_t kQueuedMost = std::size_t{1} << 30;
+constexpr std::int64_t kEnoughOfACpu = std::int64_t{64} << 20;
 
 Duration since(Clock::time_point from) {
   return std::chrono::duration_cast<Duration>(Clock::now() - from);
@@ -38,6 +39,11 @@ std::int64_t count_nonzero(DeviceSession& session,
 }
 
 }  // namespace
+
+std::int64_t enough_to_wipe(const OpenClDevice& device, std::int64_t bytes) {
+  if (!device.is_cpu) return bytes;
+  return bytes > 0 ? std::min(bytes, kEnoughOfACpu) : kEnoughOfACpu;
+}
 
 ScrubOutcome zero_and_verify(DeviceSession& session, const std::vector<DeviceBuffer>& memory) {
   const DeviceBuffer counter = session.must_allocate(kUnit);

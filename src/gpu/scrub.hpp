@@ -17,6 +17,10 @@ struct ScrubOutcome {
   Duration reading{};
 };
 
+// Of so many bytes that a tenant had (0: the whole device), how many to wipe. The memory of a CPU device is
+// its machine's: it went back with the tenant's processes, and the kernel zeroes a page before anybody else
+// gets it. There a part proves that wiping works; all of it would be taken from the machine for nothing.
+std::int64_t enough_to_wipe(const OpenClDevice& device, std::int64_t bytes);
 // All free memory of the device, or `budget` bytes of it. Throws CannotRun when it could not be done.
 ScrubOutcome zero_and_verify(const OpenClDevice& device, std::int64_t budget = 0);
 // The same on memory that the caller took, which is how one slice of a shared device is wiped.
