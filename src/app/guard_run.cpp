@@ -203,7 +203,8 @@ std::string guard_library() {
     const auto candidate = here / place / "libtranche-guard.so";
     if (std::filesystem::exists(candidate)) return std::filesystem::canonical(candidate);
   }
-  throw std::runtime_error("libtranche-guard.so is not beside " + own_binary());
+  throw std::runtime_error("libtranche-guard.so is not beside " + own_binary() +
+                           ": copy it there, or name it in TRANCHE_GUARD_LIBRARY");
 }
 
 int guard_run(const GuardRun& run) {
