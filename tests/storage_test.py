@@ -320,7 +320,8 @@ def a_volume_covers_nothing_of_the_platforms():
             assert answer.status == 400 and "cannot be shown" in answer.body, (path, answer)
         answer = site.ana.post("/v1/jobs", {"run": "echo started", "checkpoint": {"path": "/etc"}})
         assert answer.status == 400 and "cannot be shown" in answer.body, answer
-        job = site.submit("echo started; ls /data /work/v", volumes=[{"name": "v", "path": "/data"}, {"name": "v", "path": "/work/v"}])
+        job = site.submit("echo started; ls /data /work/v",
+                          volumes=[{"name": "v", "path": "/data"}, {"name": "v", "path": "/work/v"}])
         site.until_state(job, "succeeded")
 
 

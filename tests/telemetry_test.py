@@ -72,7 +72,7 @@ def prometheus_takes_every_line():
 
 
 def boards_ask_only_for_what_there_is():
-    """Every metric that the bundled Grafana board names is one that the server gives, of real or of simulated capacity."""
+    """Every metric that the bundled Grafana board names is one that the server gives, of real or simulated capacity."""
     boards = list(BOARDS.glob("*.json"))
     assert boards
     with shared_site(devices=False) as site:
