@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The guard on a real OpenCL device (PoCL): shares by identical work-items, what the guard costs, pause,
 // zeroing. The workloads know nothing of the guard and count for themselves.
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -72,7 +73,10 @@ std::string client(const std::string& line) {
 }
 
 constexpr char kWork[] =
-    "cl_tenant --announce 1 --items 4096 --rounds 1000 --in-flight 16 --seconds 8 --lead-seconds 1";
+    "cl_tenant --announce 1 --items 4096 --rounds 1000 --in-flight 16 --seconds 4 --lead-seconds 1";
+// The host does other things now and then, and its clock speeds change: what is compared runs in turns, and
+// one disturbed turn does not decide.
+constexpr int kTurns = 5;
 
 // Work-items that each tenant finished in the same window.
 std::vector<double> race(const std::vector<std::string>& prefixes) {
@@ -94,16 +98,48 @@ std::vector<double> race(const std::vector<std::string>& prefixes) {
   return items;
 }
 
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Each turn in the other order, so that neither is always the one behind.
 void shares(Rows& out) {
-  const auto pair = race({guarded("thirty", "--vram 1GiB --compute 30% --mode fair"),
-                          guarded("seventy", "--vram 1GiB --compute 70% --mode fair")});
-  const double sum = pair[0] + pair[1];
-  const double alone = race({guarded("alone", "--vram 1GiB --compute 100% --mode fair")})[0];
-  const double bare = race({""})[0];
-  if (sum == 0 || alone == 0 || bare == 0) return;
-  out.add("OpenCL on PoCL, 30/70: off by", std::abs(pair[0] / sum * 100 - 30), "points", 2, Better::kLower);
-  out.add("OpenCL on PoCL, 30/70: sum against one alone", sum / alone * 100, "%", 98, Better::kHigher);
-  out.add("OpenCL on PoCL, no competitor: against no guard", alone / bare * 100, "%", 98, Better::kHigher);
+  std::vector<double> off;
+  std::vector<double> together;
+  std::vector<double> against_none;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    double alone = 0;
+    double bare = 0;
+    const auto run_alone = [&] {
+      alone = race({guarded("alone", "--vram 1GiB --compute 100% --mode fair")})[0];
+    };
+    if (turn % 2 == 0) run_alone();
+    bare = race({""})[0];
+    if (turn % 2 != 0) run_alone();
+    const auto pair = race({guarded("thirty", "--vram 1GiB --compute 30% --mode fair"),
+                            guarded("seventy", "--vram 1GiB --compute 70% --mode fair")});
+    const double sum = pair[0] + pair[1];
+    if (sum == 0 || alone == 0 || bare == 0) continue;
+    off.push_back(std::abs(pair[0] / sum * 100 - 30));
+    together.push_back(sum / alone * 100);
+    against_none.push_back(alone / bare * 100);
+    progress("turn " + std::to_string(turn + 1) + ": off by " + std::to_string(off.back()) + ", sum " +
+             std::to_string(together.back()) + " %, against no guard " + std::to_string(against_none.back()) +
+             " %");
+  }
+  if (off.size() < 3) return;
+  out.add("OpenCL on PoCL, 30/70: off by (median of turns)", median(off), "points", 2, Better::kLower);
+  out.add(
+      "OpenCL on PoCL, 30/70: sum against one alone (median)", median(together), "%", 98, Better::kHigher);
+  out.add("OpenCL on PoCL, no competitor: against no guard (median)",
+          median(against_none),
+          "%",
+          98,
+          Better::kHigher);
+  const auto [least, most] = std::minmax_element(against_none.begin(), against_none.end());
+  out.add(
+      "OpenCL on PoCL, no competitor: spread over the turns", *most - *least, "points", 0, Better::kLower);
 }
 
 std::string output_of(const std::string& command) {
