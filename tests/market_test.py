@@ -393,6 +393,32 @@ def another_platform_trades_as_any_tenant():
         assert taken.status == 201 and len(taken.json["contracts"]) == 1, taken
 
 
+def who_bought_sells_on():
+    """A member sells on what he bought, takes that back, and offers it again; his administrator may do it for him."""
+    with Platform() as platform:
+        operator, seller, buyer = exchange(platform)
+        tranche = command_of(platform)
+        member = Client(platform.port, make_user(operator, "buyer", "member", ["member"])[1])
+        tranche(seller, "market", "sell", "gpu_000001", "--for", "8h", "--price", "2/h")
+        tranche(member, "market", "buy", "H100", "--for", "3h", "--limit", "2.10/h")
+        contract = member.get("/v1/market/contracts").json["items"][0]["id"]
+        on = ["market", "sell", contract, "--for", "1h", "--price", "2.40/h"]
+        for _ in range(2):
+            tranche(member, *on)
+            assert "offered or sold already" in tranche(member, *on, code=5)
+            offer = member.get("/v1/market/orders").json["items"][0]
+            assert offer["side"] == "sell" and offer["party"] == "buyer/member", offer
+            tranche(member, "market", "cancel", offer["id"])
+        tranche(buyer, *on)
+        assert member.get("/v1/market/orders").json["items"][0]["party"] == "buyer/member"
+        refused = tranche(member, "market", "sell", "gpu_000001", "--for", "1h", "--price", "2/h", code=4)
+        assert "for the role capacity_owner" in refused, refused
+        for words in (["sell", contract, "--min", "-1h", "--for", "1h", "--price", "2/h"], ["buy", "H100", "--for", "-1h", "--limit", "2/h"]):
+            assert "takes a duration such as 3h" in tranche(member, "market", *words, code=2)
+        refused = tranche(member, "market", "buy", "H10O", "--for", "1h", "--limit", "1/h", "--rest", code=2)
+        assert "did you mean 'H100'" in refused, refused
+
+
 def wait_for(look, wanted):
     deadline = time.monotonic() + 120
     while not wanted(found := look()):
@@ -404,4 +430,4 @@ def wait_for(look, wanted):
 main([list_and_buy, who_trades_for_a_tenant_sees_its_trades, refusals_tell_what_would_pass, a_kill_loses_nothing,
       the_command_trades, a_model_is_offered_and_followed,
       what_is_sold_again_and_again, a_quote_holds, a_window_is_whole_slots, orders_say_how_long_they_live, nobody_learns_who_the_other_is,
-      a_seller_takes_back_with_notice, another_platform_trades_as_any_tenant])
+      a_seller_takes_back_with_notice, who_bought_sells_on, another_platform_trades_as_any_tenant])

@@ -116,12 +116,22 @@ wire::InstrumentBody body_of(const engine::Instrument& instrument) {
           .interruptible = instrument.interruptible};
 }
 
+// What was bought is sold by whoever in the tenant bought it; whether that may be done for him is asked
+// later.
+PartyId seller_of(const engine::State& state, const wire::ListingBody& body, PartyId caller) {
+  if (!body.owner.empty()) return engine::find_path(state, body.owner);
+  const auto* bought = state.market.contracts.find(parse_id("ctr_", body.contract).value_or(0));
+  const bool of_his =
+      bought != nullptr && engine::tenant_of(state, bought->buyer) == engine::tenant_of(state, caller);
+  return of_his ? bought->buyer : caller;
+}
+
 Result<engine::ListCapacity, wire::Problem> listing_of(const engine::State& state,
                                                        const wire::ListingBody& body,
                                                        PartyId caller) {
   const Slots window = slots_in(body.from, body.length, engine::Side::kSell);
   engine::ListCapacity command{
-      .owner = body.owner.empty() ? caller : engine::find_path(state, body.owner),
+      .owner = seller_of(state, body, caller),
       .instrument = instrument_of(body.instrument),
       .device = {parse_id("gpu_", body.device).value_or(0)},
       .bought = {parse_id("ctr_", body.contract).value_or(0)},

@@ -16,7 +16,7 @@ Money hourly_value(const std::string& option, std::string given) {
 
 Duration length_value(const std::string& option, const std::string& given) {
   if (given.empty()) return {};
-  if (const auto length = parse_duration(given)) return *length;
+  if (const auto length = parse_duration(given); length && *length >= Duration{}) return *length;
   throw usage_failure(option + " takes a duration such as 3h, not '" + given + "'");
 }
 

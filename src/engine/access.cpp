@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/access.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace tranche::engine {
@@ -86,6 +87,15 @@ bool holds_role_for(const Party& at, PartyId holder, Action action) {
   return false;
 }
 
+// The one that allows the least beside it.
+Role least_role_for(Action action) {
+  constexpr std::array kLeastFirst{
+      Role::kMember, Role::kViewer, Role::kAuditor, Role::kCapacityOwner, Role::kBilling, Role::kTenantAdmin};
+  const auto found = std::find_if(
+      kLeastFirst.begin(), kLeastFirst.end(), [&](Role role) { return role_allows(role, action); });
+  return found == kLeastFirst.end() ? Role::kPlatformOwner : *found;
+}
+
 }  // namespace
 
 bool role_allows(Role role, Action action) {
@@ -136,12 +146,12 @@ Refusal not_found() {
 std::optional<Refusal> check_access(const State& state, const Actor& actor, Action action, PartyId at) {
   if (may(state, actor, action, at)) return std::nullopt;
   if (state.party(at) == nullptr || !can_see(state, actor, at)) return not_found();
-  return Refusal{
-      .reason = Reason::kForbidden,
-      .rule = "role",
-      .where = path_of(state, at),
-      .message = "no role of yours allows this here",
-      .fix = "ask an administrator of " + path_of(state, at) + " for a role, or use another token"};
+  return Refusal{.reason = Reason::kForbidden,
+                 .rule = "role",
+                 .where = path_of(state, at),
+                 .message = "no role of yours allows this here",
+                 .fix = "ask an administrator of " + path_of(state, at) + " for the role " +
+                        std::string(wire::name_of(least_role_for(action))) + ", or use another token"};
 }
 
 }  // namespace tranche::engine

@@ -67,6 +67,10 @@ Delivered since_counted(const Contract& contract, Instant until, Duration lost) 
 
 }  // namespace
 
+std::int64_t bought_milliseconds(const State& state, const Contract& contract) {
+  return device_milli(state, contract) * (contract.end - contract.start).count() / 1000;
+}
+
 Charge part_of_contract(const State& state, const Meter& meter, Instant from, Instant to) {
   const Contract* contract = state.market.contracts.find(meter.plan.contract.value);
   if (contract == nullptr) return {};

@@ -9,6 +9,8 @@
 
 namespace tranche::engine {
 
+// What is bought by it, in thousandths of a device times milliseconds.
+[[nodiscard]] std::int64_t bought_milliseconds(const State&, const Contract&);
 // What an interval of a lease in a contract is worth: its part of the price, by what it held and how long.
 [[nodiscard]] Charge part_of_contract(const State&, const Meter&, Instant from, Instant to);
 // From the exchange's line of the buyer to the job's.

@@ -8,6 +8,7 @@
 #include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
 #include "engine/market_portion.hpp"
+#include "engine/resale.hpp"
 #include "engine/spend.hpp"
 #include "engine/trade_rules.hpp"
 
@@ -111,10 +112,12 @@ ContractSettled settle(const State& state, const Contract& contract, Instant now
 }
 
 std::optional<Refusal> delivery_problem(const State& state, const Actor& actor, const Contract* contract) {
-  if (contract == nullptr || !(may(state, actor, Action::kManageCapacity, contract->seller) ||
-                               may(state, actor, Action::kViewBilling, contract->buyer)))
+  if (contract == nullptr) return not_found();
+  const Action action = right_to_sell(state, *contract);
+  if (!may(state, actor, action, contract->seller) &&
+      !may(state, actor, Action::kViewBilling, contract->buyer))
     return not_found();
-  return check_access(state, actor, Action::kManageCapacity, contract->seller);
+  return check_access(state, actor, action, contract->seller);
 }
 
 Events bought_instead(const State& state, const Contract& contract, Instant at, Money back, Events end) {

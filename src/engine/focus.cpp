@@ -9,9 +9,9 @@
 #include "base/text.hpp"
 #include "engine/billing.hpp"
 #include "engine/contract_costs.hpp"
+#include "engine/focus_cells.hpp"
 #include "engine/spend.hpp"
 #include "wire/fields.hpp"
-#include "wire/json_writer.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -63,47 +63,10 @@ constexpr std::array<std::string_view, 43> kHeader{"BilledCost",
 
 constexpr std::string_view kSeller = "Seller on the exchange";  // Counterparties are not named.
 
-std::string date(Instant at) {
-  std::string out;
-  append_text(out, std::chrono::floor<std::chrono::seconds>(at));
-  const auto point = out.find('.');
-  return point == std::string::npos ? out : out.substr(0, point) + "Z";
-}
-
-std::string gpu_hours(std::int64_t milli_milliseconds) {  // Six decimals, rounded down.
-  return text(Money{static_cast<std::int64_t>(Int128{milli_milliseconds} * 1'000'000 / 3'600'000'000)});
-}
-
-std::string gib_hours(std::int64_t mib_seconds) {  // Likewise.
-  return text(Money{static_cast<std::int64_t>(Int128{mib_seconds} * 1'000'000 / (1024 * 3600))});
-}
-
 // Of the device time that a job used: in proportion to what it held of bought capacity.
 std::int64_t used_of_bought(const CostLine& line) {
   const Int128 held = Int128{line.allocated} + line.bought_time;
   return held <= 0 ? 0 : static_cast<std::int64_t>(Int128{line.used} * line.bought_time / held);
-}
-
-void append_cell(std::string& out, std::string_view value) {  // An empty text is null.
-  if (value.find_first_of(",\"\n") == std::string_view::npos) {
-    out += value;
-    return;
-  }
-  out += '"';
-  for (const char c : value) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  out += '"';
-}
-
-std::string json_of(const std::map<std::string, std::string>& labels) {
-  if (labels.empty()) return {};
-  std::string out;
-  for (const auto& [name, value] : labels) {
-    out += out.empty() ? '{' : ',';
-    wire::append_json_string(out, name);
-    out += ':';
-    wire::append_json_string(out, value);
-  }
-  return out + '}';
 }
 
 struct Bill {  // Which one a row stands on, or will.
@@ -181,8 +144,8 @@ class Table {
     set("BillingAccountId", text(bill.payer));
     set("BillingAccountName", path_of(state_, bill.payer));
     set("BillingCurrency", state_.settings.currency);
-    set("BillingPeriodStart", date(bill.period.from));
-    set("BillingPeriodEnd", date(bill.period.to));
+    set("BillingPeriodStart", instant_cell(bill.period.from));
+    set("BillingPeriodEnd", instant_cell(bill.period.to));
     set("InvoiceId", bill.invoice);
     set("ChargeCategory", category);
     set("ChargeDescription", std::move(description));
@@ -194,8 +157,8 @@ class Table {
     during(bill.period);
   }
   void during(const CalendarSpan& span) {
-    set("ChargePeriodStart", date(span.from));
-    set("ChargePeriodEnd", date(span.to));
+    set("ChargePeriodStart", instant_cell(span.from));
+    set("ChargePeriodEnd", instant_cell(span.to));
   }
   void of_service(const char* category, const char* name, const char* subcategory) {
     set("ServiceCategory", category);
@@ -245,14 +208,15 @@ class Table {
 
   void add_quantities(const CostLine& line) {
     if (line.key.volume != VolumeId{}) {
-      const std::string kept = gib_hours(line.kept);
+      const std::string kept = gib_hours_cell(line.kept);
       quantities(kept, "GiB-Hours", kept);
     } else if (line.key.source == CostSource::kFee) {
       quantities("1", "Fees", "1");
     } else if (line.key.of_exchange()) {
-      quantities(gpu_hours(line.allocated), "GPU-Hours", "");
+      quantities(gpu_hours_cell(line.allocated), "GPU-Hours", "");
     } else {
-      quantities(gpu_hours(line.allocated), "GPU-Hours", gpu_hours(line.used - used_of_bought(line)));
+      quantities(
+          gpu_hours_cell(line.allocated), "GPU-Hours", gpu_hours_cell(line.used - used_of_bought(line)));
     }
   }
   void quantities(std::string priced, const char* unit, std::string consumed) {
@@ -286,8 +250,9 @@ class Table {
     if (held) of_job(line, false);
     set("AllocatedMethodDetails", R"({"basis":"thousandths held of what was bought, times seconds"})");
     set("AllocatedMethodId", "held-of-bought-capacity");
-    quantities(
-        gpu_hours(line.bought_time), "GPU-Hours", held ? gpu_hours(used_of_bought(line)) : gpu_hours(0));
+    quantities(gpu_hours_cell(line.bought_time),
+               "GPU-Hours",
+               held ? gpu_hours_cell(used_of_bought(line)) : gpu_hours_cell(0));
     end();
   }
   // All that a payer bought is one reservation: its jobs use what fits, and know no contract.
@@ -306,7 +271,7 @@ class Table {
     set("ResourceType", type);
   }
   void of_job(const CostLine& line, bool credit) {
-    const std::string tags = json_of(line.labels);
+    const std::string tags = labels_cell(line.labels);
     of_resource(text(line.key.job), "Job");
     set("Tags", tags);
     if (credit) return;

@@ -181,6 +181,40 @@ TEST_CASE("market: a night in which clocks change is paid for as long as it is")
   check_sum(world.state);
 }
 
+TEST_CASE("market: a window that is no window is none from now on either, for buyers, sellers and quotes") {
+  MarketWorld world;
+  world.clock = start_of(world.now_slot()) + 5min;  // In the middle of a slot, of which the rest is sold.
+  REQUIRE(world.list(0, world.device(0), 500, 0, 4));
+  const auto bid = world.run(world.bid(1, 500, 0, 0, 1000, TimeInForce::kIoc), world.traders[1]);
+  REQUIRE_FALSE(bid);
+  CHECK(bid.error().rule == "window");
+  CHECK(world.list(0, world.device(0), 500, 0, 0).error().rule == "window");
+  const KeepQuote quote{.party = world.traders[1], .book = 1, .slots = 0, .quantity = 1000};
+  CHECK(world.run(quote, world.traders[1]).error().rule == "window");
+  // A slot from now on is the rest of the one that runs, and the next.
+  REQUIRE(world.run(world.bid(1, 500, 0, 1, 1000, TimeInForce::kFok), world.traders[1]));
+  CHECK(world.state.market.contracts.find(1)->end == start_of(world.now_slot() + 2));
+}
+
+TEST_CASE("market: nobody waits for a model that does not exist") {
+  MarketWorld world;
+  PlaceOrder odd = first_bid(world, 500, world.now_slot() + 4, 4, 1000);
+  odd.instrument.model = "H10O";
+  const auto refused = world.run(odd, world.traders[1]);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().rule == "model");
+  CHECK(refused.error().fix == "did you mean 'H100'?");
+  CHECK(world.state.market.instruments.empty());
+  CHECK(world.free(1) == units(1'000'000));
+  odd.instrument.model = "H100";
+  CHECK(world.run(odd, world.traders[1]));
+  odd.instrument.model =
+      "Peerless-9000";  // Nobody has one, but for a peer whose devices the operator certified.
+  CHECK_FALSE(world.run(odd, world.traders[1]));
+  world.device(0, "Peerless-9000");
+  CHECK(world.run(odd, world.traders[1]));
+}
+
 TEST_CASE("market: whoever finds nothing in his window is told when there is something, and it is so") {
   MarketWorld world;
   const std::int64_t slot = world.now_slot() + 1;

@@ -5,6 +5,7 @@
 
 #include "base/check.hpp"
 #include "engine/market_claims.hpp"
+#include "engine/resale.hpp"
 #include "engine/trade_rules.hpp"
 
 namespace tranche::engine {
@@ -19,6 +20,7 @@ bool admits(const void* context, const MarketOrder& ask, const MarketOrder& bid)
   const Piece* piece =
       fresh != nullptr && fresh->id.value == ask.piece ? fresh : state.market.pieces.find(ask.piece);
   if (piece == nullptr || !may_meet(state, *piece, ask, bid)) return false;
+  if (!is_held_until(state, *piece, std::min(ask.end_slot(), bid.end_slot()))) return false;
   // What fails after it was offered is not sold while it is out of service.
   const Device* device = state.device(device_under(state, *piece));
   if (device != nullptr && !is_in_service(device->state)) return false;

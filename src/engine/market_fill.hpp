@@ -11,9 +11,22 @@ struct Admitting {
   const Piece* fresh = nullptr;  // A piece that is not in the state yet.
 };
 [[nodiscard]] policy::Admission admission_of(const Admitting&);
+// Counted from now on: the slot that runs, of which only the rest is paid, and as many as were asked for. An
+// order for no slots stays one for none.
+template <class Wanted>
+[[nodiscard]] Wanted from_now_on(Wanted wanted, Instant now) {
+  wanted.first_slot = slot_of(now);
+  if (wanted.slots > 0 && start_of(wanted.first_slot) < now) ++wanted.slots;
+  return wanted;
+}
 // The book of an order's instrument; zero: nothing like it was ever traded. Its first slot is known.
 [[nodiscard]] std::uint64_t book_for(const State&, const PlaceOrder&);
 [[nodiscard]] Instrument canonical(Instrument);  // With the model as the catalogue names it.
+// Whether it can be traded at all then: not in the past, nor too far ahead.
+[[nodiscard]] std::optional<Refusal> traded_window_problem(const MarketRules&,
+                                                           std::int64_t first_slot,
+                                                           std::uint32_t slots,
+                                                           Instant now);
 // Says no where a node of the tree forbids to buy or to sell.
 [[nodiscard]] std::optional<Refusal> trade_problem(const State&, PartyId party, Side side);
 // Nothing could be had at once: says what could, so that the next try can fit.
@@ -52,6 +65,8 @@ void append_substitution(const State&, Instant at, Events&);
 void note_due(Market&, const MarketOrder&);
 void note_due(Market&, Contract&);
 void note_piece(Market&, const Piece&);
+// What everybody may see of a trade.
+void note_trade(Market&, const OrderFilled&, std::uint64_t book, Instant at);
 void forget_past(Market&, Instant at);  // Lists and pieces of windows that are over.
 
 }  // namespace tranche::engine

@@ -2,8 +2,6 @@
 // What can be offered: certified devices, pieces of them, parts of what was bought; and the exchange's rules.
 #include <algorithm>
 
-#include "base/text.hpp"
-#include "engine/contract_terms.hpp"
 #include "engine/decide.hpp"
 #include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
@@ -11,6 +9,7 @@
 #include "engine/model_names.hpp"
 #include "engine/offer.hpp"
 #include "engine/refusals.hpp"
+#include "engine/resale.hpp"
 #include "wire/fields.hpp"
 
 namespace tranche::engine {
@@ -18,43 +17,6 @@ namespace {
 
 constexpr std::uint32_t kSlotsMost = 96 * 366;
 constexpr std::size_t kAudienceMost = 256;
-
-// Why a part of a contract cannot be offered again. Other pieces made of the contract count against it.
-std::optional<Refusal> resale_problem(const State& state, const ListCapacity& c) {
-  const Contract* contract = state.market.contracts.find(c.bought.value);
-  if (contract == nullptr || contract->buyer != c.owner) return not_found();
-  if (is_over(contract->state)) {
-    return Refusal{.reason = Reason::kConflict,
-                   .rule = "contract",
-                   .message = "the contract is over, or was given back",
-                   .fix = "tranche market contracts shows what you have"};
-  }
-  const std::int64_t end = contract->first_slot + contract->slots;
-  if (c.first_slot < contract->first_slot || c.first_slot + c.slots > end ||
-      c.quantity > contract->quantity) {
-    return invalid("contract",
-                   "that is more than the contract gives",
-                   "offer at most " + portion_text(contract->quantity) + ", from " +
-                       text(start_of(contract->first_slot)) + " to " + text(start_of(end)));
-  }
-  std::uint32_t offered = 0;
-  for (const std::uint64_t id : state.market.pieces.ids()) {
-    const Piece& piece = *state.market.pieces.find(id);
-    const bool meets =
-        piece.first_slot < c.first_slot + c.slots && c.first_slot < piece.first_slot + piece.slots;
-    if (piece.bought == c.bought && meets) offered += piece.quantity;
-  }
-  if (offered + c.quantity <= contract->quantity) return std::nullopt;
-  return Refusal{.reason = Reason::kConflict,
-                 .rule = "contract",
-                 .message = "that part of the contract is offered or sold already",
-                 .fix = offered < contract->quantity
-                            ? "offer at most " + portion_text(contract->quantity - offered)
-                            : "cancel the other offer (tranche market orders), or choose another window",
-                 .limit = contract->quantity,
-                 .used = offered,
-                 .asked = c.quantity};
-}
 
 }  // namespace
 
@@ -96,13 +58,9 @@ Decision decide(const State& state,
                 const Envelope& envelope,
                 const Actor& actor,
                 const ListCapacity& command) {
-  if (command.first_slot == 0) {
-    ListCapacity from_now = command;
-    from_now.first_slot = slot_of(envelope.at);
-    if (start_of(from_now.first_slot) < envelope.at) ++from_now.slots;
-    return decide(state, envelope, actor, from_now);
-  }
-  if (auto r = check_access(state, actor, Action::kManageCapacity, command.owner)) return refuse(*r);
+  if (command.first_slot == 0) return decide(state, envelope, actor, from_now_on(command, envelope.at));
+  const Action action = right_to_sell(command.bought);
+  if (auto r = check_access(state, actor, action, command.owner)) return refuse(*r);
   if (command.quantity == 0 || command.slots == 0)
     return refuse(invalid("window", "an offer has a quantity and a window", "give both"));
   if (command.slots > kSlotsMost)
@@ -120,7 +78,8 @@ Decision decide(const State& state,
               .quantity = command.quantity,
               .audience = command.audience};
   if (command.bought != ContractId{}) {
-    if (auto r = resale_problem(state, command)) return refuse(*r);
+    const Resale resale{command.owner, command.bought, command.quantity, command.first_slot, command.slots};
+    if (auto r = resale_problem(state, resale)) return refuse(*r);
     const Contract& contract = *state.market.contracts.find(command.bought.value);
     if (auto r = resale_sharing_problem(state, contract, command.quantity)) return refuse(*r);
     piece.book = contract.book;

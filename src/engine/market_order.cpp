@@ -12,8 +12,10 @@
 #include "engine/market_claims.hpp"
 #include "engine/market_fill.hpp"
 #include "engine/market_portion.hpp"
+#include "engine/model_names.hpp"
 #include "engine/offer.hpp"
 #include "engine/refusals.hpp"
+#include "engine/resale.hpp"
 #include "engine/spend.hpp"
 #include "engine/trade_rules.hpp"
 
@@ -22,9 +24,6 @@ namespace {
 
 constexpr std::uint32_t kQuantityMost = 10'000'000;
 constexpr std::int64_t kPriceMost = 1'000'000'000;
-constexpr std::size_t kTradesKept = 1000;
-constexpr std::size_t kHoursKept = 24 * 8;
-constexpr std::size_t kDaysKept = 400;
 
 std::string hourly(std::int64_t price) {
   std::string out;
@@ -56,13 +55,7 @@ std::optional<Refusal> shape_problem(const State& state, const PlaceOrder& c, In
     return invalid("length_min",
                    "the shortest part is longer than the window, " + text(kSlot * c.slots),
                    "give a shorter --min, or a longer window");
-  if (c.first_slot < slot_of(at))
-    return invalid("window", "the window begins in the past", "begin now or later");
-  if (start_of(c.first_slot + c.slots) > at + state.market.rules.horizon)
-    return invalid(
-        "horizon",
-        "the window ends further ahead than is traded, " + text(state.market.rules.horizon),
-        "let it end at " + text(start_of(slot_of(at + state.market.rules.horizon))) + " or before");
+  if (auto r = traded_window_problem(state.market.rules, c.first_slot, c.slots, at)) return r;
   if (c.time_in_force == TimeInForce::kGtd && c.expires <= at)
     return invalid("expires",
                    "an order good till a date needs a date to come",
@@ -111,9 +104,9 @@ MarketOrder order_of(const State& state, const PlaceOrder& c, const Piece* piece
           .payer = payer_of(state, c.party),
           .side = c.side,
           .time_in_force = c.time_in_force,
-          .restricted =
-              (piece != nullptr && (!piece->audience.open() || device_under(state, *piece) != DeviceId{})) ||
-              has_trade_rules(state, c.party),
+          .restricted = (piece != nullptr && (!piece->audience.open() || piece->bought != ContractId{} ||
+                                              device_under(state, *piece) != DeviceId{})) ||
+                        has_trade_rules(state, c.party),
           .workload = static_cast<std::uint8_t>(c.workload),
           .price = c.price,
           .first_slot = c.first_slot,
@@ -134,43 +127,6 @@ void withdraw_quoted(Market& market, std::uint64_t order) {
   for (auto& [id, quote] : market.quotes)
     for (QuotedAsk& one : quote.asks)
       if (one.of == order) one.withdrawn = true;
-}
-
-// Adds a trade to the hour or the day that it is in.
-void add_candle(std::vector<Candle>& candles, Duration length, std::size_t kept, const Trade& trade) {
-  const Instant start(trade.at.time_since_epoch() / length * length);
-  if (candles.empty() || candles.back().start != start) {
-    if (candles.size() == kept) candles.erase(candles.begin());
-    candles.push_back({start, trade.price, trade.price, trade.price, trade.price, 0});
-  }
-  Candle& candle = candles.back();
-  candle.high = std::max(candle.high, trade.price);
-  candle.low = std::min(candle.low, trade.price);
-  candle.close = trade.price;
-  candle.volume += std::int64_t{trade.quantity} * trade.slots;
-}
-
-void note_trade(Market& market, const OrderFilled& event, std::uint64_t number, Instant at) {
-  BookState& book = market.instruments[number - 1];
-  const std::int64_t day = slot_of(at) / 96;
-  if (book.day != day) {
-    book.day = day;
-    book.day_open = book.day_high = book.day_low = event.price;
-    book.day_volume = 0;
-  }
-  book.last = event.price;
-  book.day_high = std::max(book.day_high, event.price);
-  book.day_low = std::min(book.day_low, event.price);
-  book.day_volume += std::int64_t{event.quantity} * event.slots;
-  const Trade trade{number, at, event.price, event.first_slot, event.slots, event.quantity};
-  add_candle(book.hours, std::chrono::hours(1), kHoursKept, trade);
-  add_candle(book.days, std::chrono::hours(24), kDaysKept, trade);
-  if (market.trades.size() < kTradesKept) {
-    market.trades.push_back(trade);
-  } else {
-    market.trades[market.trade_count % kTradesKept] = trade;
-  }
-  ++market.trade_count;
 }
 
 }  // namespace
@@ -207,19 +163,20 @@ std::uint32_t Piece::free(std::int64_t first, std::uint32_t count) const {
 }
 
 Decision decide(const State& state, const Envelope& envelope, const Actor& actor, const PlaceOrder& command) {
-  if (command.first_slot == 0) {  // From now on: the slot that runs, of which only the rest is paid.
-    PlaceOrder from_now = command;
-    from_now.first_slot = slot_of(envelope.at);
-    if (start_of(from_now.first_slot) < envelope.at) ++from_now.slots;
-    return decide(state, envelope, actor, from_now);
-  }
+  if (command.first_slot == 0) return decide(state, envelope, actor, from_now_on(command, envelope.at));
   const Market& market = state.market;
-  const Action action = command.side == Side::kBuy ? Action::kSubmitJob : Action::kManageCapacity;
+  const Piece* piece = command.side == Side::kSell ? market.pieces.find(command.piece.value) : nullptr;
+  const Action action = command.side == Side::kBuy
+                            ? Action::kSubmitJob
+                            : right_to_sell(piece == nullptr ? ContractId{} : piece->bought);
   if (auto r = check_access(state, actor, action, command.party)) return refuse(*r);
   if (command.book > market.instruments.size()) return refuse(not_found());
   Events events;
   events.reserve(1);
-  const Piece* piece = command.side == Side::kSell ? market.pieces.find(command.piece.value) : nullptr;
+  if (piece != nullptr && piece->bought != ContractId{}) {
+    const Resale resale{command.party, piece->bought, command.quantity, command.first_slot, command.slots};
+    if (auto r = resale_problem(state, resale)) return refuse(*r);
+  }
   if (piece != nullptr && device_under(state, *piece) != DeviceId{} && piece->bought == ContractId{}) {
     // What the piece no longer offers may have been booked since.
     const Instrument& traded = market.instruments[piece->book - 1].instrument;
@@ -244,6 +201,8 @@ Decision decide(const State& state, const Envelope& envelope, const Actor& actor
     return refuse(invalid("model", "an order names a model", "give for example H100"));
   in_book.book = book_for(state, command);
   if (in_book.book == 0) {
+    if (const auto unknown = unknown_model(state, model))
+      return refuse(invalid("model", unknown->message, unknown->fix));
     in_book.book = market.instruments.size() + 1;
     in_book.instrument = canonical(command.instrument);
     events.emplace_back(BookOpened{in_book.book, in_book.instrument});
@@ -263,10 +222,6 @@ std::optional<Refusal> append_order(
   }
   if (!buys) {
     if (auto r = piece_problem(piece, command)) return r;
-    if (piece->bought != ContractId{}) {
-      const Contract* under = market.contracts.find(piece->bought.value);
-      if (under == nullptr || is_over(under->state)) return not_found();
-    }
   }
   if (auto r = trade_problem(state, command.party, command.side)) return r;
   if (buys) {
@@ -334,7 +289,6 @@ void apply(State& state, const Envelope& envelope, const OrderFilled& event) {
   CostLine& line = cost_line(state, {.party = event.party, .payer = bid->payer, .at = envelope.at});
   count_as_delivered(line);
   line.amount.micros += event.value.micros;
-  line.allocated += std::int64_t{event.quantity} * event.slots * (kSlot / std::chrono::milliseconds(1));
   Contract& contract =
       market.contracts.insert(event.contract.value,
                               Contract{.id = event.contract,
@@ -355,6 +309,7 @@ void apply(State& state, const Envelope& envelope, const OrderFilled& event) {
                                        .bond = event.bond,
                                        .settled = std::max(start_of(event.first_slot), envelope.at),
                                        .counted = Duration{}});
+  line.allocated += bought_milliseconds(state, contract);
   note_due(market, contract);
   listing_changed(state, contract.piece);
   market.next_contract = event.contract.value + 1;
@@ -370,8 +325,7 @@ void apply(State& state, const Envelope& envelope, const OrderFilled& event) {
 Decision decide(const State& state, const Envelope&, const Actor& actor, const CancelOrder& command) {
   const MarketOrder* order = state.market.books.order(command.order);
   if (order == nullptr) return refuse(not_found());
-  const Action action = order->side == Side::kBuy ? Action::kSubmitJob : Action::kManageCapacity;
-  if (!may(state, actor, action, order->party)) return refuse(not_found());
+  if (!may(state, actor, right_to_trade(state, *order), order->party)) return refuse(not_found());
   if (order->quoted)
     return refuse(Refusal{.reason = Reason::kConflict,
                           .rule = "quote",

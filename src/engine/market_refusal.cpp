@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "engine/market_fill.hpp"
 #include "engine/market_portion.hpp"
+#include "engine/refusals.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -134,6 +135,18 @@ Words words_for(const State& state, const MarketOrder& order, const Left& left) 
 }
 
 }  // namespace
+
+std::optional<Refusal> traded_window_problem(const MarketRules& rules,
+                                             std::int64_t first_slot,
+                                             std::uint32_t slots,
+                                             Instant now) {
+  if (first_slot < slot_of(now))
+    return invalid("window", "the window begins in the past", "begin now or later");
+  if (start_of(first_slot + slots) <= now + rules.horizon) return std::nullopt;
+  return invalid("horizon",
+                 "the window ends further ahead than is traded, " + text(rules.horizon),
+                 "let it end at " + text(start_of(slot_of(now + rules.horizon))) + " or before");
+}
 
 Refusal nothing_left(const State& state, const MarketOrder& order) {
   const Left left = left_for(state, order);

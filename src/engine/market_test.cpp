@@ -213,7 +213,7 @@ TEST_CASE("market: a refusal says which rule stood in the way, and what would pa
   CHECK(refusal(world.bid(1, 500, slot + 40, 4, 1000), 1).rule == "audience");
   PlaceOrder unknown = world.bid(1, 500, slot, 4, 1000);
   unknown.book = 0;
-  unknown.instrument.model = "H1OO";
+  unknown.instrument.model = "L40S";  // Known, and nobody has one here.
   CHECK(refusal(unknown, 1).message == "nothing like that is traded here");
   check_books(world.state);
 }

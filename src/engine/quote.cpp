@@ -101,14 +101,7 @@ class Parts {
 std::optional<Refusal> window_problem(const State& state, const KeepQuote& c, Instant at) {
   if (c.quantity == 0 || c.slots == 0 || c.slots_min > c.slots || c.quantity_min > c.quantity || c.price < 0)
     return invalid("window", "a quote is for a quantity and a window", "give for example H100:0.5 --for 3h");
-  if (c.first_slot < slot_of(at))
-    return invalid("window", "the window begins in the past", "begin now or later");
-  if (start_of(c.first_slot + c.slots) > at + state.market.rules.horizon)
-    return invalid(
-        "horizon",
-        "the window ends further ahead than is traded, " + text(state.market.rules.horizon),
-        "let it end at " + text(start_of(slot_of(at + state.market.rules.horizon))) + " or before");
-  return std::nullopt;
+  return traded_window_problem(state.market.rules, c.first_slot, c.slots, at);
 }
 
 Money cost_of(const MarketOrder& part) {
@@ -128,11 +121,7 @@ const Quote* find_quote(const State& state, QuoteId id) {
 }  // namespace
 
 Decision decide(const State& state, const Envelope& envelope, const Actor& actor, const KeepQuote& command) {
-  KeepQuote wanted = command;
-  if (wanted.first_slot == 0) {  // From now on: the slot that runs, of which only the rest is paid.
-    wanted.first_slot = slot_of(envelope.at);
-    if (start_of(wanted.first_slot) < envelope.at) ++wanted.slots;
-  }
+  const KeepQuote wanted = command.first_slot == 0 ? from_now_on(command, envelope.at) : command;
   if (auto r = check_access(state, actor, Action::kSubmitJob, wanted.party)) return refuse(*r);
   if (wanted.book > state.market.instruments.size()) return refuse(not_found());
   if (auto r = window_problem(state, wanted, envelope.at)) return refuse(*r);
