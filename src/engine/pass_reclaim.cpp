@@ -25,12 +25,11 @@ Duration patience_of(const State& state, const Lease& lease) {
 // The job's own right, or its rank above work that may be stopped, brings capacity back.
 void Pass::reclaim(const Job& job, PartyId tenant, const policy::Shape& shape) {
   if (job.ask.nodes > 1) return;
-  const Claimant claimant{
-      .job = job.id,
-      .tenant = tenant,
-      .priority = job.ask.priority,
-      .entitled = within_guarantee(state_, tenant, started_by(tenant) + job.ask.gpu_milli()),
-      .barred = barred_};
+  const Claimant claimant{.job = job.id,
+                          .tenant = tenant,
+                          .priority = job.ask.priority,
+                          .entitled = is_due(tenant, job),
+                          .barred = barred_};
   if (const auto plan = cheapest_victims(state_, envelope_.at, claimant, shape)) {
     ++reclaims_;
     make_way(claimant, *plan);
