@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "engine/world.hpp"
+#include "wire/resolve_ask.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -100,6 +101,27 @@ TEST_CASE("feasible: more memory than the largest device is refused with how muc
   Ask on_small = share(25);
   on_small.model = on_small.gpus = "L4";
   CHECK(door.refused(on_small).message == "the largest such device has 24GB");
+}
+
+TEST_CASE("feasible: a whole device that is asked for by its memory has as much") {
+  Door door;
+  wire::Hello small = World::hello("a", 1, "L4");
+  small.devices.front().vram = Bytes{24 * kGigabyte};
+  door.joined(small);
+  door.node("b", 1, "H100-SXM5-80GB");
+  const auto by_memory = [](const char* gpus) {
+    wire::JobSpec job;
+    job.resources.gpus = *wire::parse_gpu_request(gpus);
+    return *wire::resolve_ask(job, {}, {}, 24 * kGigabyte);
+  };
+  CHECK(door.refused(by_memory("900GB")).message == "no device connected is 900GB");
+  const Ask own = by_memory("{vram: 60GB, isolation: dedicated}");
+  REQUIRE(door.takes(own));
+  REQUIRE(door.schedule() == 1);
+  const Slice& slice = door.state.leases.begin()->second.slices.front();
+  CHECK(door.state.devices.at(slice.device).facts.model == "H100-SXM5-80GB");
+  door.node("c", 1, "H100-SXM5-80GB");
+  CHECK(door.takes(by_memory("80GB")));
 }
 
 TEST_CASE("feasible: processors and memory of the host are bounded by the largest node") {

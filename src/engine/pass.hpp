@@ -25,16 +25,17 @@ constexpr int kDecisionsMax = 256;
 constexpr Instant kFarFuture = Instant::max();
 
 // The place of a waiting job in the one order. Whoever something is being freed for goes first, then who has
-// waited too long; then priority, fair share, among a tenant's own jobs those whose deadline is near, and the
-// order of submission.
+// waited too long; then priority, who is within its guarantee before who would borrow, fair share, among a
+// tenant's own jobs those whose deadline is near, and the order of submission.
 struct Turn {
   std::int32_t tier = 0;
+  bool borrows = false;
   std::int32_t rank = 0;
   Instant start_by = kFarFuture;
   JobId job{};
   WaitingKey key{};
   LeaseId returns{};  // Of a job that is parked and waits for its own place.
-  [[nodiscard]] auto order() const { return std::tuple(tier, rank, start_by, job); }
+  [[nodiscard]] auto order() const { return std::tuple(tier, borrows, rank, start_by, job); }
   bool operator>(const Turn& other) const { return order() > other.order(); }
 };
 
@@ -83,6 +84,8 @@ class Pass {
   [[nodiscard]] bool stays_too_long(policy::KindIndex kind, const Job& job) const;
   [[nodiscard]] bool keeps_failing(const WaitingKey& key, const Job& job) const;
   [[nodiscard]] bool may_reclaim(const WaitingKey& key, const Job& job) const;
+  [[nodiscard]] bool is_due(PartyId tenant, const Job& job) const;
+  [[nodiscard]] bool would_borrow(PartyId tenant, const Job& job) const;
   [[nodiscard]] bool waits_for_demand(const Turn& turn, const Job& job);
 
   // Start.

@@ -69,7 +69,10 @@ void Pass::push_parked() {
     Turn turn = turn_of(key, job);
     turn.returns = id;
     // It left for somebody with more right: whoever waits as urgently goes first, until it is aged.
-    if (turn.tier >= 0) turn.rank = std::numeric_limits<std::int32_t>::max();
+    if (turn.tier >= 0) {
+      turn.borrows = true;
+      turn.rank = std::numeric_limits<std::int32_t>::max();
+    }
     turns_.push(turn);
   }
 }
@@ -88,6 +91,7 @@ Turn Pass::turn_of(const WaitingKey& key, const Job& job) {
   if (turn.tier >= 0 && job.reason == EndReason::kResized) turn.tier = kResizedTier;
   // In the order of submission alone, so that its wait is bounded by the work of those who came before it.
   if (turn.tier >= 0 && is_aged(job)) turn = {.tier = kAgedTier, .job = job.id, .key = key};
+  turn.borrows = turn.tier >= 0 && would_borrow(key.tenant, job);
   return turn;
 }
 
@@ -164,12 +168,21 @@ bool Pass::may_reclaim(const WaitingKey& key, const Job& job) const {
          !tried_.contains(key.kind) && job.ask.instances > 0 && job.ask.volumes.empty();
 }
 
+// By its tenant's guarantee, with what this pass has given him so far.
+bool Pass::is_due(PartyId tenant, const Job& job) const {
+  return within_guarantee(state_, tenant, started_by(tenant) + job.ask.gpu_milli());
+}
+
+// Work without devices has no part in guarantees.
+bool Pass::would_borrow(PartyId tenant, const Job& job) const {
+  return job.ask.gpu_milli() == 0 || !is_due(tenant, job);
+}
+
 // Capacity that work of higher priority is expected to want is not given to what would still be there then.
 // What is due by right, or has waited too long, is.
 bool Pass::waits_for_demand(const Turn& turn, const Job& job) {
   if (!preparation_.on() || turn.tier < 0) return false;
-  return !within_guarantee(state_, turn.key.tenant, started_by(turn.key.tenant) + job.ask.gpu_milli()) &&
-         !preparation_.leaves_room(job);
+  return !is_due(turn.key.tenant, job) && !preparation_.leaves_room(job);
 }
 
 }  // namespace tranche::engine

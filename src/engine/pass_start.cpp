@@ -46,6 +46,12 @@ void Pass::unbar() {
 void Pass::offer(const Turn& turn) {
   if (turn.returns != LeaseId{}) return bring_back(turn);
   const Job& job = state_.jobs.at(turn.job);
+  // Others of its tenant have had the rest of the guarantee meanwhile.
+  if (turn.tier >= 0 && !turn.borrows && would_borrow(turn.key.tenant, job)) {
+    Turn later = turn;
+    later.borrows = true;
+    return turns_.push(later);
+  }
   if (waits_for_demand(turn, job)) {
     if (++kept_waiting_[turn.key] < kKeptWaitingMax) push_after(turn);
     return;
@@ -255,8 +261,7 @@ std::int64_t Pass::started_by(PartyId tenant) const {
 
 std::string Pass::reason_of(const Job& job, PartyId tenant) const {
   if (promised_.contains(job.id)) return "what it waited for was freed";
-  if (within_guarantee(state_, tenant, started_by(tenant) + job.ask.gpu_milli()))
-    return "within its guarantee";
+  if (is_due(tenant, job)) return "within its guarantee";
   return "idle capacity";
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/random.hpp"
 #include "engine/snapshot.hpp"
+#include "engine/why.hpp"
 #include "engine/world.hpp"
 
 namespace tranche::engine {
@@ -196,6 +197,27 @@ TEST_CASE("schedule: what was lent comes back when its owner asks, by checkpoint
   CHECK(world.schedule() == 1);
   CHECK(world.job(owner).state == JobState::kStarting);
   CHECK(world.job(quick).state == JobState::kPending);
+}
+
+// Else it would be given away, and taken back at once.
+TEST_CASE("schedule: what is due by a guarantee goes before what would only be lent") {
+  Office world;
+  world.node("a", 2);
+  world.guarantee(world.acme, 1000);
+  world.guarantee(world.globex, 1000);
+  const JobId before = world.submit(world.ana, gpus(1));
+  REQUIRE(world.schedule() == 1);
+  world.clock += 1h;
+  world.finish(before);  // So that bo, who had less, is the first within a priority.
+  const JobId due = world.submit(world.bo, gpus(1)), beyond = world.submit(world.bo, gpus(1));
+  const JobId own = world.submit(world.ana, gpus(1));
+  const Actor reader = *actor_of(world.state, world.envelope(world.bo));
+  CHECK(explain(world.state, reader, world.job(beyond)).ahead_count == 2);
+  CHECK(explain(world.state, reader, world.job(own)).ahead_count == 1);
+  CHECK(world.schedule() == 2);
+  CHECK(world.job(due).state == JobState::kStarting);
+  CHECK(world.job(beyond).state == JobState::kPending);
+  CHECK(world.job(own).state == JobState::kStarting);
 }
 
 TEST_CASE("schedule: nobody is reclaimed from below his own guarantee") {

@@ -26,16 +26,36 @@ std::string counted(std::int64_t count, std::string_view what) {
   return std::to_string(count) + ' ' + std::string(what) + (count == 1 ? "" : "s");
 }
 
-// As the pass takes them: who has waited too long, priority, whose tenant had less lately, submission.
+// Who would get its devices by its tenant's guarantee, after those of the tenant that go before it.
+std::set<JobId> due_by_guarantee(const State& state) {
+  std::set<JobId> due;
+  std::map<PartyId, std::int64_t> given;
+  for (const auto& [key, jobs] : state.index.capacity->waiting()) {
+    if (key.kind == kNoKind) continue;
+    for (const JobId id : jobs) {
+      const Job& job = state.jobs.at(id);
+      const std::int64_t milli = job.ask.gpu_milli();
+      if (waits_for_its_time(state, job)) continue;
+      if (milli == 0 || !within_guarantee(state, key.tenant, given[key.tenant] + milli)) break;
+      given[key.tenant] += milli;
+      due.insert(id);
+    }
+  }
+  return due;
+}
+
+// As the pass takes them: who has waited too long, priority, who is within its guarantee, whose tenant had
+// less lately, submission.
 void list_ahead(const State& state, const Actor& actor, const Job& job, wire::Why& why) {
   const auto ranks = state.index.capacity->ranks(state.now);
+  const std::set<JobId> due = due_by_guarantee(state);
   const auto turn_of = [&](const WaitingKey& key, const Job& one) {
-    if (state.now - one.submitted >= kAgedAfter) return std::tuple(-1, 0, one.id);
+    if (state.now - one.submitted >= kAgedAfter) return std::tuple(-1, false, 0, one.id);
     const auto rank = ranks.find(key.tenant);
-    return std::tuple(key.tier, rank == ranks.end() ? 0 : rank->second, one.id);
+    return std::tuple(key.tier, !due.contains(one.id), rank == ranks.end() ? 0 : rank->second, one.id);
   };
   const auto own = turn_of({.tier = 100 - job.ask.priority, .tenant = tenant_of(state, job.owner)}, job);
-  std::set<std::tuple<std::int32_t, std::int32_t, JobId>> first;
+  std::set<std::tuple<std::int32_t, bool, std::int32_t, JobId>> first;
   for (const auto& [key, jobs] : state.index.capacity->waiting()) {
     if (key.kind == kNoKind) continue;  // Whatever becomes free, it is not what they wait for.
     for (const JobId id : jobs) {
@@ -47,7 +67,7 @@ void list_ahead(const State& state, const Actor& actor, const Job& job, wire::Wh
       if (first.size() > kAheadShown) first.erase(std::prev(first.end()));
     }
   }
-  for (const auto& [tier, rank, id] : first) {
+  for (const auto& [tier, borrows, rank, id] : first) {
     const Job& other = state.jobs.at(id);
     const bool visible = can_see(state, actor, other);
     why.ahead.push_back({.job = visible ? id : JobId{},

@@ -105,6 +105,14 @@ void take_alternatives(Ask& ask, const GpuRequest& request, const Devices& known
   if (wish != DeviceWish{}) ask.wish = wish;
 }
 
+// A whole device brings all it has: one of any model must have as much as was asked for.
+void bound_whole_device(Ask& ask, const GpuItem& item) {
+  const bool is_whole = ask.isolation != Isolation::kSoft || ask.milli_each >= kWhole;
+  if (!is_whole || !item.model.empty() || item.vram.count == 0) return;
+  if (!ask.wish) ask.wish.emplace();
+  ask.wish->memory_min = std::max(ask.wish->memory_min, item.vram.count);
+}
+
 std::optional<Problem> range_problem(const JobSpec& job, const Ask& ask) {
   if (!ask.range) return std::nullopt;
   const bool soft = ask.isolation == Isolation::kSoft;
@@ -205,6 +213,7 @@ Result<Ask, Problem> resolve_ask(const JobSpec& job,
     take_alternatives(ask, job.resources.gpus, {settings.reference_vram_bytes, smallest_vram});
     ask.instances = job.resources.gpus.items.front().count_min * ask.nodes;
     ask.gpus = text(job.resources.gpus);
+    bound_whole_device(ask, job.resources.gpus.items.front());
   }
   if (auto problem = range_problem(job, ask)) return refuse(std::move(*problem));
   if (ask.isolation == Isolation::kDedicated && ask.instances > 0) ask.milli_each = kWhole;
