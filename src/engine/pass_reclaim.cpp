@@ -33,12 +33,11 @@ Duration patience_of(const State& state, const Lease& lease) {
 
 // The job's own right, or its rank above work that may be stopped, brings capacity back.
 void Pass::reclaim(const Job& job, PartyId tenant, const policy::Shape& shape) {
-  const Claimant claimant{
-      .job = job.id,
-      .tenant = tenant,
-      .priority = job.ask.priority,
-      .entitled = within_guarantee(state_, tenant, started_by(tenant) + job.ask.gpu_milli()),
-      .barred = barred_};
+  const Claimant claimant{.job = job.id,
+                          .tenant = tenant,
+                          .priority = job.ask.priority,
+                          .entitled = is_entitled(tenant, job),
+                          .barred = barred_};
   if (job.ask.nodes > 1 ? make_room_for_gang(job, claimant, shape) : make_room_for_one(claimant, shape)) {
     ++reclaims_;
   } else if ((claimant.entitled || capacity_.runs_preemptible()) && !std::exchange(saw_the_spared_, true)) {

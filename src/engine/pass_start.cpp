@@ -82,7 +82,7 @@ void Pass::try_to_start(const Turn& turn, const Job& job, const policy::Shape& s
   }
   if (job.ask.nodes > 1 && promised_.contains(job.id)) hold_for_gang(job, shape);
   if (may_reclaim(turn.key, job)) {
-    tried_.insert(turn.key.kind);
+    tried_.insert(claim_of(turn.key, job));
     reclaim(job, tenant, shape);
   }
   if (!reserved_) reserved_ = reservation_for(state_, capacity_, envelope_.at, job, shape);
@@ -255,8 +255,7 @@ std::int64_t Pass::started_by(PartyId tenant) const {
 
 std::string Pass::reason_of(const Job& job, PartyId tenant) const {
   if (promised_.contains(job.id)) return "what it waited for was freed";
-  if (within_guarantee(state_, tenant, started_by(tenant) + job.ask.gpu_milli()))
-    return "within its guarantee";
+  if (is_entitled(tenant, job)) return "within its guarantee";
   return "idle capacity";
 }
 
