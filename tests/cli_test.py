@@ -213,6 +213,7 @@ def jobs(w):
     assert "^" in error(w, "run", "--gpus", "H100:x", "--", "x", code=2)
     file.write_text("run: x\nresources:\n  gpuz: H100\n")
     assert "line 3" in error(w, "run", "-f", file, code=2) and "gpus" in w.stderr, w.stderr
+    assert "line 3" in error(w, "run", file, code=2), "a job file in the place of a command is read, not executed"
     error(w, "run", code=2)
     error(w, "show", "job_99999Z", code=3)
     error(w, "show", "nonsense", code=3)

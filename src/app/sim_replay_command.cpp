@@ -81,7 +81,7 @@ void print_table(const sim::ReplayTrace& trace, const sim::ReplayReport& report,
               std::string(sim::replay_mode_name(mode)).c_str(),
               report.allocation_percent,
               report.mean_completion_seconds);
-  if (mode == sim::ReplayMode::kLending) {
+  if (mode == sim::ReplayMode::kLending || mode == sim::ReplayMode::kEngine) {
     std::printf(
         "%lld jobs within their guarantee at submission, %lld of them started after more than %lld s\n",
         static_cast<long long>(report.entitled_jobs),
@@ -130,7 +130,8 @@ void run_forecast(const ReplayArguments& arguments, const sim::ReplayTrace& trac
 
 void run_replay(const ReplayArguments& arguments, const cli::GlobalFlags& flags) {
   const auto mode = sim::parse_replay_mode(arguments.mode);
-  if (!mode) throw std::invalid_argument("--mode takes walls, pool or lending, not '" + arguments.mode + "'");
+  if (!mode)
+    throw std::invalid_argument("--mode takes walls, pool, lending or engine, not '" + arguments.mode + "'");
   const cli::Output output = flags.output.empty() ? cli::Output::kTable : cli::parse_output(flags.output);
   const sim::ReplayTrace trace = sim::read_trace(arguments.source);
   if (arguments.forecast) return run_forecast(arguments, trace, output);
@@ -163,7 +164,8 @@ void add_sim_replay(const cli::Command& sim, cli::Program& program) {
   replay.add_option("--pools", arguments->source.pools_path, "CSV: vc,nodes[,gpus_per_node]").required();
   replay.add_option("--shrink", arguments->source.shrink, "Divide the nodes of every pool, one at least")
       .between(1, 1'000'000);
-  replay.add_option("--mode", arguments->mode, "walls, pool or lending").one_of({"walls", "pool", "lending"});
+  replay.add_option("--mode", arguments->mode, "walls, pool or lending; engine: the server's own, slower")
+      .one_of({"walls", "pool", "lending", "engine"});
   replay.add_option("--from", arguments->source.from, "First submission taken, in seconds of the trace");
   replay.add_option("--to", arguments->source.to, "Last submission taken");
   replay.add_option("--html", arguments->html_path, "Also write a report with charts, one file")

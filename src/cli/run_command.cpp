@@ -137,13 +137,20 @@ void wait_and_end(Session& session, const std::string& job, const std::string& p
   if (const Exit code = end_code(last.value.job); code != kOk) throw quiet_end(code);
 }
 
-// `tranche run train.sh`: a script with lines for Slurm is read, not only run.
+// A job file that stands where the command would: nobody means to execute one.
+bool is_job_file(const RunOptions& options) {
+  const std::string ending = std::filesystem::path(options.command.front()).extension();
+  return options.command.size() == 1 && (ending == ".yaml" || ending == ".yml" || ending == ".json");
+}
+
+// `tranche run train.sh`, `tranche run task.yaml`: a script with lines for Slurm, or a job file, is read, not
+// only run.
 void take_script(RunOptions& options, std::optional<std::string>& file) {
   if (!options.file.empty() || options.command.empty()) return;
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(options.command.front(), ignored)) return;
   std::string text = read_file_or_stdin(options.command.front());
-  if (!wire::is_batch_script(text)) return;
+  if (!wire::is_batch_script(text) && !is_job_file(options)) return;
   options.file = options.command.front();
   options.command.erase(options.command.begin());
   file = std::move(text);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <queue>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "engine/admission.hpp"
@@ -86,6 +87,7 @@ class Pass {
   [[nodiscard]] bool may_reclaim(const WaitingKey& key, const Job& job) const;
   [[nodiscard]] bool is_due(PartyId tenant, const Job& job) const;
   [[nodiscard]] bool would_borrow(PartyId tenant, const Job& job) const;
+  [[nodiscard]] std::pair<policy::KindIndex, PartyId> claim_of(const WaitingKey& key, const Job& job) const;
   [[nodiscard]] bool waits_for_demand(const Turn& turn, const Job& job);
 
   // Start.
@@ -147,7 +149,8 @@ class Pass {
   std::map<PartyId, std::int32_t> ranks_;
   std::map<JobId, std::set<NodeId>> promised_;
   std::map<JobId, Taken> movers_;  // What is kept for those who go on elsewhere.
-  std::set<policy::KindIndex> tried_;
+  std::set<std::pair<policy::KindIndex, PartyId>>
+      tried_;  // Others' room; by whom where he has a right to it.
   std::map<policy::KindIndex, Duration> refused_stay_;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
   std::map<PartyId, std::int64_t> started_milli_;

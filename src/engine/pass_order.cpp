@@ -107,7 +107,11 @@ void Pass::push_next(const WaitingKey& key, Jobs::const_iterator from, const Job
       if (++looked == kLookAhead) return;
       continue;
     }
-    if (!may_be_tried(key, job) && !movers_.contains(job.id)) return give_up_freed(job.id);
+    if (!may_be_tried(key, job) && !movers_.contains(job.id)) {
+      give_up_freed(job.id);
+      if (!promised_.contains(job.id)) return;
+      continue;  // Its place is being freed; the next may ask for one, too.
+    }
     turns_.push(turn_of(key, job));
     // The nearest deadline is anywhere in its queue, so all of it takes part.
     if (!key.has_deadline || ++looked == kLookAhead) return;
@@ -162,15 +166,28 @@ bool Pass::keeps_failing(const WaitingKey& key, const Job& job) const {
   return envelope_.at - state_.leases.at(job.leases.front()).ended < state_.settings.minimum_run;
 }
 
+// By its tenant's guarantee, with what starts in this pass, and what is being freed for others of that
+// tenant.
+bool Pass::is_due(PartyId tenant, const Job& job) const {
+  std::int64_t milli = started_by(tenant) + job.ask.gpu_milli();
+  for (const auto& [id, nodes] : promised_) {
+    const Job* other = state_.job(id);
+    const bool waits = other != nullptr && other->state == JobState::kPending && id != job.id;
+    if (waits && tenant_of(state_, other->owner) == tenant) milli += other->ask.gpu_milli();
+  }
+  return within_guarantee(state_, tenant, milli);
+}
+
+// What others may not give to one, they may not give to anybody who has no more right; a guarantee is its
+// owner's alone.
+std::pair<policy::KindIndex, PartyId> Pass::claim_of(const WaitingKey& key, const Job& job) const {
+  return {key.kind, is_due(key.tenant, job) ? key.tenant : PartyId{}};
+}
+
 bool Pass::may_reclaim(const WaitingKey& key, const Job& job) const {
   if (keeps_failing(key, job)) return false;
   return key.kind != kNoKind && reclaims_ < kReclaimsMax && !promised_.contains(job.id) &&
-         !tried_.contains(key.kind) && job.ask.instances > 0 && job.ask.volumes.empty();
-}
-
-// By its tenant's guarantee, with what this pass has given him so far.
-bool Pass::is_due(PartyId tenant, const Job& job) const {
-  return within_guarantee(state_, tenant, started_by(tenant) + job.ask.gpu_milli());
+         !tried_.contains(claim_of(key, job)) && job.ask.instances > 0 && job.ask.volumes.empty();
 }
 
 // Work without devices has no part in guarantees.

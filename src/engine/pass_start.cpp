@@ -88,7 +88,7 @@ void Pass::try_to_start(const Turn& turn, const Job& job, const policy::Shape& s
   }
   if (job.ask.nodes > 1 && promised_.contains(job.id)) hold_for_gang(job, shape);
   if (may_reclaim(turn.key, job)) {
-    tried_.insert(turn.key.kind);
+    tried_.insert(claim_of(turn.key, job));
     reclaim(job, tenant, shape);
   }
   if (!reserved_) reserved_ = reservation_for(state_, capacity_, envelope_.at, job, shape);

@@ -256,6 +256,7 @@ std::optional<std::vector<Victims>> cheapest_victims_of_gang(const State& state,
                                                              std::set<NodeId> closed) {
   const Capacity& capacity = *state.index.capacity;
   if (!claimant.entitled && !capacity.runs_preemptible() && capacity.resizable().empty()) return std::nullopt;
+  if (members == 0) return std::nullopt;     // Nobody is in its way.
   std::map<PartyId, std::int64_t> given_by;  // On the nodes chosen so far.
   std::set<JobId> stopped;
   std::vector<Victims> chosen;

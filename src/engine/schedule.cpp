@@ -33,7 +33,7 @@ Events Pass::run() {
   const bool more = decisions_ >= kDecisionsMax;
   undo();
   capacity_.passed(envelope_.at);
-  if (more) capacity_.changed();
+  if (more || reclaims_ > 0) capacity_.changed();  // The next of the same kind may ask, too.
   if (look_again_ < kFarFuture) capacity_.look_again(look_again_);
   if (!kept_waiting_.empty() || preparation_.has_kept()) capacity_.look_again(preparation_.look_again());
   return std::move(events_);

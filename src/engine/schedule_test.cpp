@@ -254,6 +254,42 @@ TEST_CASE("schedule: two that were lent are not both taken where one of them is 
   for (const auto& [id, lease] : world.state.leases) CHECK_FALSE(lease.revoked);
 }
 
+TEST_CASE("schedule: who has no right to what was lent does not keep its owner from asking") {
+  Office world;
+  world.node("a", 2);
+  world.guarantee(world.acme, 2000);
+  const PartyId initech = world.create(PartyKind::kTenant, kPlatform, "initech");
+  const PartyId cy = world.user(initech, "cy");
+  world.submit(world.bo, gpus(1));
+  world.submit(world.bo, gpus(1));
+  CHECK(world.schedule() == 2);
+  world.clock += 1h;
+  world.submit(cy, gpus(1));  // Goes first: submitted first, and neither tenant has had anything.
+  world.schedule();
+  const JobId owner = world.submit(world.ana, gpus(1));
+  world.schedule();
+  const auto revoked = std::find_if(world.state.leases.begin(),
+                                    world.state.leases.end(),
+                                    [](const auto& one) { return one.second.revoked; });
+  REQUIRE(revoked != world.state.leases.end());
+  CHECK(revoked->second.promised_to == owner);
+}
+
+TEST_CASE("schedule: an owner gets all of its guarantee back at once, for as many jobs, and no more") {
+  Office world;
+  world.node("a", 4);
+  world.guarantee(world.acme, 2000);
+  for (int i = 0; i < 4; ++i) world.submit(world.bo, gpus(1));
+  CHECK(world.schedule() == 4);
+  world.clock += 1h;
+  for (int i = 0; i < 4; ++i) world.submit(world.ana, gpus(1));
+  world.schedule();
+  const auto revoked = std::count_if(world.state.leases.begin(),
+                                     world.state.leases.end(),
+                                     [](const auto& one) { return one.second.revoked; });
+  CHECK(revoked == 2);
+}
+
 struct GangOffice : Office {
   static Ask gang_of(std::uint32_t members) {
     Ask gang = gpus(2 * members);

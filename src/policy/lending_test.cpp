@@ -10,7 +10,6 @@
 #include "base/random.hpp"
 #include "policy/fair_share.hpp"
 #include "policy/forecast.hpp"
-#include "policy/queue_order.hpp"
 #include "policy/reclaim.hpp"
 #include "policy/runtime_estimate.hpp"
 
@@ -44,20 +43,6 @@ TEST_CASE("fair share: a unit cannot gain by splitting itself into many") {
   CHECK(ranks[static_cast<std::size_t>(b1)] == 0);  // B used less than A, though a2 used nothing at all.
   CHECK(ranks[static_cast<std::size_t>(a2)] == 1);
   CHECK(ranks[static_cast<std::size_t>(a1)] == 2);
-}
-
-TEST_CASE("queue order: ageing puts any priority first after the stated time, and not before") {
-  const OrderRules rules;
-  const OrderView old_scavenger{7, 0, 9, rules.aged_after, -1}, critical{8, 100, 0, 10, -1};
-  CHECK(order_key(old_scavenger, rules) < order_key(critical, rules));
-  OrderView younger = old_scavenger;
-  younger.waited -= 1;
-  CHECK(order_key(critical, rules) < order_key(younger, rules));
-  CHECK(parse_priority("critical") == 100);
-  CHECK(parse_priority("63") == 63);
-  CHECK(!parse_priority("101"));
-  CHECK(!parse_priority("urgent"));
-  CHECK(priority_class(63) == "normal");
 }
 
 TEST_CASE("lending: a guarantee is a cluster of its own under EASY") {

@@ -33,7 +33,7 @@ struct ValueOptions {
   MixOptions mix;
   Outlook far{{16, 30}, 0.7, 8, 8, 0.04, 0};
   Outlook middle{{24, 12}, 0.8, 6, 6, 0.04, 8};
-  Outlook near{{32, 10, true}, 0.9, 8, 8, 0.08, 32, 4, 0.1, 0.1};
+  Outlook near{{32, 10, true}, 0.9, 20, 20, 0.08, 32, 20, 0.1, 0.1};
   int shelves = 8;
   double solve_every = 0.03;  // Of the fleet's compute, requested since the last solve.
   int first_rounds = 400;

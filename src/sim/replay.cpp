@@ -2,11 +2,13 @@
 #include "sim/replay.hpp"
 
 #include "sim/json_text.hpp"
+#include "sim/replay_engine.hpp"
 
 namespace tranche::sim {
 
 std::optional<ReplayMode> parse_replay_mode(std::string_view name) {
-  for (const ReplayMode mode : {ReplayMode::kWalls, ReplayMode::kPool, ReplayMode::kLending}) {
+  for (const ReplayMode mode :
+       {ReplayMode::kWalls, ReplayMode::kPool, ReplayMode::kLending, ReplayMode::kEngine}) {
     if (replay_mode_name(mode) == name) return mode;
   }
   return std::nullopt;
@@ -18,6 +20,8 @@ std::string_view replay_mode_name(ReplayMode mode) {
       return "walls";
     case ReplayMode::kPool:
       return "pool";
+    case ReplayMode::kEngine:
+      return "engine";
     case ReplayMode::kLending:
       break;
   }
@@ -25,6 +29,7 @@ std::string_view replay_mode_name(ReplayMode mode) {
 }
 
 ReplayRun replay(const ReplayTrace& trace, const ReplayOptions& options) {
+  if (options.mode == ReplayMode::kEngine) return replay_engine(trace, options);
   if (options.mode == ReplayMode::kLending) {
     LendingOptions lending;
     lending.rules = options.rules;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A trace replayed on a shrunken or given cluster, behind walls, in one pool, or with lending.
+// A trace replayed on a shrunken or given cluster: behind walls, in one pool, with lending, or by the engine
+// that serves people.
 #include <functional>
 #include <optional>
 #include <string>
@@ -12,13 +13,13 @@
 
 namespace tranche::sim {
 
-enum class ReplayMode { kWalls, kPool, kLending };
+enum class ReplayMode { kWalls, kPool, kLending, kEngine };
 std::optional<ReplayMode> parse_replay_mode(std::string_view name);
 std::string_view replay_mode_name(ReplayMode mode);
 
 struct ReplayOptions {
   ReplayMode mode = ReplayMode::kLending;
-  policy::LendingRules rules{};                 // Of lending.
+  policy::LendingRules rules{};  // Of lending; checkpoints, restarts and grace of the engine, too.
   Durations durations = Durations::kPredicted;  // Of walls and pool.
   QueueRule rule = QueueRule::kEasy;            // Of walls and pool.
   std::function<void(Seconds)> progress{};
