@@ -76,6 +76,11 @@ class Model {
     ContractId bought{};
     auto operator<=>(const Lot&) const = default;
   };
+  struct Cost {
+    Instant from{};
+    std::string what{};
+    Whole amount = 0;
+  };
   struct Deal {
     PartyId buyer{}, seller{};  // Tenants.
     Exact value = 0, bond = 0, earned = 0, fee = 0, refunded = 0, penalty = 0;
@@ -124,7 +129,7 @@ class Model {
     move(meter.account, account(kPlatform, AccountKind::kRevenue), Exact(due));
     held_[meter.account] += Exact(event.held.micros) - holds_.at(event.lease);
     holds_[event.lease] = Exact(event.held.micros);
-    costs_[tenant(event.party)][meter.plan.model] += due;
+    costs_[tenant(event.party)].push_back({event.from, meter.plan.model, due});
     ++charges;
   }
   void see(const MeterClosed& event, Instant) {
@@ -308,7 +313,7 @@ class Model {
     move(escrow, credit(deal.buyer), back);
     move(credit(deal.seller), credit(deal.buyer), fine);
     held_[credit(deal.seller)] -= last ? deal.bond - before : fine;
-    if (charged > 0) costs_[deal.seller]["fees"] += floor_of(charged);
+    if (charged > 0) costs_[deal.seller].push_back({now, "fees", floor_of(charged)});
     deal.unpaid.emplace_back(now + rules().dispute, earns - charged);
     ++settlements;
   }
@@ -341,15 +346,25 @@ class Model {
       deals_.erase(event.contract.value);
   }
 
+  // What began before the end of the period, whenever that was heard of; the rest is for the next invoice.
+  static std::map<std::string, Whole> taken_until(Instant end, std::vector<Cost>& costs) {
+    std::map<std::string, Whole> lines;
+    std::erase_if(costs, [&](const Cost& cost) {
+      if (cost.from >= end) return false;
+      lines[cost.what] += cost.amount;
+      return true;
+    });
+    return lines;
+  }
+
   // Whole cents of every line and of the tax on their sum; what they are above the exact sum is rounding.
   void see(const InvoiceIssued& event, Instant) {
     Exact net = 0;
     Exact exact = 0;
-    for (const auto& [what, cost] : costs_[event.party]) {
+    for (const auto& [what, cost] : taken_until(event.invoice->document.to, costs_[event.party])) {
       net += Exact(nearest_cents(Exact(cost)));
       exact += Exact(cost);
     }
-    costs_.erase(event.party);
     const TaxTerms terms = tax_terms(world_.state, event.party, world_.clock);
     const Exact tax = Exact(nearest_cents(net * terms.rate_ppm / 1'000'000));
     if (Exact(event.invoice->document.total.micros) != net + tax) FAIL("an invoice over another total");
@@ -388,7 +403,7 @@ class Model {
   std::set<std::uint64_t> quoted_;
   std::map<LeaseId, Exact> metered_, holds_;
   std::map<Instant, Whole> rates_;
-  std::map<PartyId, std::map<std::string, Whole>> costs_;
+  std::map<PartyId, std::vector<Cost>> costs_;  // On no invoice yet.
 };
 
 }  // namespace tranche::engine
