@@ -16,6 +16,7 @@ constexpr std::uint64_t kGrantExpiresNs = 5'000'000;
 constexpr std::uint64_t kComesWithinNs = 500'000;   // Beyond the lead: threads of a quiet host.
 constexpr std::uint64_t kLeadStepNs = 40'000;       // At most, the first time the host is late.
 constexpr std::uint64_t kAwayNs = 1'000'000'000;    // Then its return is no longer waited for.
+constexpr std::uint64_t kMayComeNs = 100'000'000;   // So soon after its last work the lead is short for it.
 constexpr std::uint64_t kPatienceNs = 250'000'000;  // Then a waiting tenant puts claims to the test.
 constexpr std::int64_t kUnconfirmedMaxNs = 1'000'000'000;
 constexpr std::uint64_t kConfirmedWithinNs = 200'000'000;
@@ -277,7 +278,8 @@ std::uint64_t LaneArbiter::lead_for(const Tenant& chosen, std::uint64_t now) con
     all_compete &= tenant.waits() || now < tenant.waited_at + settings_.idle_after_ns || away;
     somebody_urgent |= more_urgent;
     const bool has_more_due = tenant.priority == chosen.priority && tenant.virtual_ns < chosen.virtual_ns;
-    somebody_entitled |= has_more_due && !tenant.waits() && !away;
+    const bool was_here = now < tenant.active_at + kMayComeNs;
+    somebody_entitled |= has_more_due && !tenant.waits() && was_here;
   }
   if (may_be_long) return lead_ns_ + settings_.gate_lead_ns;
   if (all_compete) return lead_ns_ + settings_.crowd_lead_ns;

@@ -44,30 +44,39 @@ void Ceiling::remember(std::int64_t saved, std::uint64_t now) {
     place.replace(seen, {now, static_cast<std::uint64_t>(std::max<std::int64_t>(saved, 0))});
 }
 
+// What was saved a while ago, and what of it somebody saw: time that nobody stood at the gate for earns
+// nothing beyond the burst, whatever it adds up to.
+struct Ceiling::Past {
+  bool known = false;
+  std::int64_t seen = 0;
+  std::int64_t saved = 0;
+};
+
 // Where nobody looked, nobody used anything either: from the first look after `then` it is known how much
 // there was.
-std::int64_t Ceiling::saved_at(std::uint64_t then, std::uint64_t now) const {
+Ceiling::Past Ceiling::past(std::uint64_t then, std::uint64_t now) const {
   for (std::uint64_t piece = then / kPieceNs; piece <= now / kPieceNs; ++piece) {
     const Pair look = ledger_->saved[piece % kSavedKept].load();
     if (look.low / kPieceNs != piece) continue;
-    const auto saved = static_cast<std::int64_t>(std::min(look.high, kCeilingBurstNs + kKeptOffMaxNs));
-    if (look.low <= then) return saved + static_cast<std::int64_t>(earned(then - look.low));
-    return saved - static_cast<std::int64_t>(earned(look.low - then));
+    const auto seen = static_cast<std::int64_t>(std::min(look.high, kCeilingBurstNs + kKeptOffMaxNs));
+    if (look.low <= then) return {true, seen, seen + static_cast<std::int64_t>(earned(then - look.low))};
+    return {true, seen, seen - static_cast<std::int64_t>(earned(look.low - then))};
   }
-  return 0;
+  return {};
 }
 
 // Whoever has less saved than a second ago used more than its share meanwhile, by just that much.
 std::int64_t Ceiling::left(std::uint64_t now) {
   const auto burst = static_cast<std::int64_t>(kCeilingBurstNs);
-  const std::int64_t before = now > kSecondNs ? saved_at(now - kSecondNs, now) : 0;
-  const std::int64_t untouchable = std::max<std::int64_t>(before - burst, 0);
+  const Past before = now > kSecondNs ? past(now - kSecondNs, now) : Past{};
+  const std::int64_t untouchable = std::max<std::int64_t>(before.saved - burst, 0);
+  if (!before.known) ledger_->kept_off_ns.store(0, kRelaxed);
   for (;;) {
     std::uint64_t forfeited = ledger_->forfeited_ns.load(kRelaxed);
     std::uint64_t kept_off = ledger_->kept_off_ns.load(kRelaxed);
     const std::int64_t saved = difference(allowance(now), charged_ns(*ledger_) + forfeited);
     const auto claim = static_cast<std::int64_t>(std::min(kept_off, kKeptOffMaxNs));
-    const std::int64_t most = burst + std::max(claim, untouchable);
+    const std::int64_t most = burst + std::max({claim, before.seen - burst, std::int64_t{0}});
     const auto made_up_for = static_cast<std::uint64_t>(std::max<std::int64_t>(saved - burst, 0));
     if (made_up_for < kept_off) ledger_->kept_off_ns.compare_exchange_strong(kept_off, made_up_for, kRelaxed);
     const std::uint64_t gone =

@@ -4,7 +4,7 @@
 //
 // A token bucket on wall time. What a job leaves unused is gone beyond a small burst. What its host kept it
 // from using (it stood at the gate and was woken late) may be made up for, but never so that any second holds
-// more than the share and the burst.
+// more than the share and the burst, and not after a second in which it wanted nothing.
 #include <cstdint>
 
 #include "guard/region.hpp"
@@ -29,7 +29,8 @@ class Ceiling {
  private:
   [[nodiscard]] std::uint64_t allowance(std::uint64_t now) const;
   [[nodiscard]] std::uint64_t earned(std::uint64_t wall_ns) const;
-  [[nodiscard]] std::int64_t saved_at(std::uint64_t then, std::uint64_t now) const;
+  struct Past;
+  [[nodiscard]] Past past(std::uint64_t then, std::uint64_t now) const;
   void remember(std::int64_t saved, std::uint64_t now);
 
   const LaneControl* rules_;

@@ -50,6 +50,13 @@ class Play {
     }
   }
   void idle_until(std::uint64_t when) { let_pass(when); }
+  // One kernel every so often, well below the share.
+  void lightly_until(std::uint64_t end, std::uint64_t kernel_ns, std::uint64_t every_ns) {
+    LaneGate gate(*control_, *ledger_, 0, Lane::kCompute);
+    for (; now_ < end; let_pass(now_ + every_ns))
+      if (gate.try_pass(kernel_ns, now_).passage == Passage::kPassed)
+        runs_.push_back({now_, now_ + kernel_ns});
+  }
 
   // Device time inside a window, in percent of it.
   [[nodiscard]] double busy(std::uint64_t from, std::uint64_t ns) const {
@@ -115,6 +122,27 @@ TEST_CASE("ceiling: what was not wanted is gone, however late its host") {
     CHECK(play.busy(6'000 * kMs, 3'000 * kMs) <= allowed);
     CHECK(play.most_of_a_second(6'000 * kMs, 9'000 * kMs) < percent + 5.0);
   }
+}
+
+TEST_CASE("ceiling: who asks for less than its share for long saves up no more than a burst") {
+  for (const std::uint64_t every_ms : {5U, 40U, 700U}) {
+    Play play(30, {});
+    play.lightly_until(120'000 * kMs, kMs, every_ms * kMs);
+    const std::uint64_t from = 120'700 * kMs;
+    play.idle_until(from);
+    play.until(from + 3'000 * kMs, 2 * kMs);
+    INFO("a kernel every " << every_ms << " ms");
+    CHECK(play.busy(from, 3'000 * kMs) <= 30 + 100.0 * static_cast<double>(kCeilingBurstNs + 2 * kMs) / 3e9);
+  }
+}
+
+TEST_CASE("ceiling: what its host kept a job from is gone once the job wanted nothing for a second") {
+  Play play(90, {{3'000 * kMs, 120 * kMs}});
+  play.until(3'121 * kMs, 2 * kMs);
+  play.idle_until(9'000 * kMs);
+  play.until(12'000 * kMs, 2 * kMs);
+  CHECK(play.busy(9'000 * kMs, 3'000 * kMs) <=
+        90 + 100.0 * static_cast<double>(kCeilingBurstNs + 2 * kMs) / 3e9);
 }
 
 TEST_CASE(
