@@ -323,6 +323,13 @@ def a_volume_covers_nothing_of_the_platforms():
         job = site.submit("echo started; ls /data /work/v",
                           volumes=[{"name": "v", "path": "/data"}, {"name": "v", "path": "/work/v"}])
         site.until_state(job, "succeeded")
+        # A link that its own setup leaves on the way would have the volume cover what is not the job's.
+        for link in ("/", "../etc/.."):
+            job = site.submit("cat /etc/passwd", setup=f"mv d old; ln -s {link} d",
+                              volumes=[{"name": "v", "path": "/work/d/etc"}])
+            site.until_state(job, "failed")
+            detail = site.job(job)
+            assert detail["end_reason"] == "setup_failed" and "a link stands on the way" in detail["message"], detail
 
 
 if __name__ == "__main__":

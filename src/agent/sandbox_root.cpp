@@ -22,6 +22,7 @@
 #include "agent/system_failure.hpp"
 #include "agent/system_view.hpp"
 #include "agent/unit_loop.hpp"
+#include "wire/mount_place.hpp"
 
 namespace tranche::agent {
 namespace {
@@ -136,11 +137,13 @@ class Root {
     if (!root_.open()) fail("cannot open the root");
   }
 
-  // Links lead where the job would see them lead, never into the node's tree.
+  // Links lead where the job would see them lead, never into the node's tree. Where the job may choose the
+  // place there are none: one that it made would have its volume cover what is above it here.
   [[nodiscard]] int at(const std::string& inside, int flags) const {
     open_how how{};
     how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
     how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+    if (wire::may_be_covered(inside)) how.resolve |= RESOLVE_NO_SYMLINKS;
     return static_cast<int>(::syscall(SYS_openat2, root_.get(), inside.c_str(), &how, sizeof how));
   }
 

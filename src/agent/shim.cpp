@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "agent/files.hpp"
+#include "agent/misled_mount.hpp"
 #include "base/text.hpp"
 
 namespace tranche::agent {
@@ -71,6 +72,11 @@ bool Supervisor::run() {
 int Supervisor::run_step(const std::string& text, JobPhase phase) {
   step_phase_ = phase;
   if (phase == JobPhase::kPreparing) set_phase(phase);
+  if (const std::string place = misled_mount(binds_of_step()); !place.empty()) {
+    kill_job(EndReason::kSetupFailed,
+             "nothing can be shown at " + place + ": a link stands on the way there");
+    return 0;
+  }
   try {
     start(text);
   } catch (const std::exception& error) {

@@ -45,6 +45,7 @@ class Supervisor {
   };
   // The exit status of the step, as waitpid tells it.
   int run_step(const std::string& text, JobPhase phase);
+  [[nodiscard]] std::vector<Bind> binds_of_step() const;
   void start(const std::string& text);
   void begin_network(Descriptor go);
   void end_network();

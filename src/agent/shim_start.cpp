@@ -96,6 +96,14 @@ std::vector<std::string> split_words(const std::string& text) {
 
 }  // namespace
 
+std::vector<Bind> Supervisor::binds_of_step() const {
+  std::vector<Bind> binds = plan_.binds;
+  binds.insert(binds.begin() + static_cast<std::ptrdiff_t>(plan_.binds_shared),
+               {{plan_.folder + "/work", "/work", BindKind::kWritable},
+                {plan_.folder + "/tmp", "/tmp", BindKind::kWritable}});
+  return binds;
+}
+
 void Supervisor::start(const std::string& text) {
   Descriptor out = stdout_.open_pipe();
   Descriptor err = stderr_.open_pipe();
@@ -105,13 +113,9 @@ void Supervisor::start(const std::string& text) {
   Pipe go = networked ? make_pipe() : Pipe{};
   info_text_.clear();
   page_->init = 0;
-  std::vector<Bind> binds = plan_.binds;
-  binds.insert(binds.begin() + static_cast<std::ptrdiff_t>(plan_.binds_shared),
-               {{plan_.folder + "/work", "/work", BindKind::kWritable},
-                {plan_.folder + "/tmp", "/tmp", BindKind::kWritable}});
   const SandboxLaunch launch{
       .plan = plan_,
-      .binds = std::move(binds),
+      .binds = binds_of_step(),
       .filter = world_.seccomp,
       .command = shell_command(text, plan_.checkpoint_signal),
       .descriptors = {.output = out.get(),
