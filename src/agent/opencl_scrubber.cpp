@@ -47,7 +47,7 @@ void OpenClScrubber::scrub(const wire::DeviceFacts& device, Bytes slice, wire::S
     receipt.verified = numbers.verified;
     receipt.nonzero_bytes = numbers.nonzero_bytes;
     receipt.method = numbers.method;
-    if (enough < slice.count) receipt.method += ", a part: the machine's kernel zeroes what was a process's";
+    receipt.method += gpu::why_a_part(session.device(), slice.count);
   } catch (const std::exception& problem) {
     receipt.method = std::string("none: ") + problem.what();
     release(device.uuid);

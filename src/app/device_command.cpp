@@ -153,6 +153,7 @@ wire::ScrubReceipt wiped(const gpu::OpenClDevice& device) {
     wire::ScrubReceipt receipt =
         gpu::receipt_of(gpu::zero_and_verify(device, gpu::enough_to_wipe(device, 0)));
     receipt.at = wall_clock();
+    receipt.method += gpu::why_a_part(device, 0);
     return receipt;
   } catch (const gpu::CannotRun& problem) { return {.method = std::string("none: ") + problem.what()}; }
 }

@@ -93,7 +93,11 @@ TEST_CASE("all that a tenant had of a device is wiped; of a CPU, whose kernel ze
   OpenClDevice device;
   CHECK(enough_to_wipe(device, kGigabyte) == kGigabyte);
   CHECK(enough_to_wipe(device, 0) == 0);
+  CHECK(why_a_part(device, 0).empty());
   device.is_cpu = true;
+  CHECK_FALSE(why_a_part(device, 0).empty());
+  CHECK_FALSE(why_a_part(device, kGigabyte).empty());
+  CHECK(why_a_part(device, kBudget).empty());
   CHECK(enough_to_wipe(device, kGigabyte) == kPart);
   CHECK(enough_to_wipe(device, kBudget) == kBudget);
   CHECK(enough_to_wipe(device, 0) == kPart);

@@ -45,6 +45,12 @@ std::int64_t enough_to_wipe(const OpenClDevice& device, std::int64_t bytes) {
   return bytes > 0 ? std::min(bytes, kEnoughOfACpu) : kEnoughOfACpu;
 }
 
+std::string_view why_a_part(const OpenClDevice& device, std::int64_t bytes) {
+  return enough_to_wipe(device, bytes) == bytes
+             ? ""
+             : ", a part: the machine's kernel zeroes what was a process's";
+}
+
 ScrubOutcome zero_and_verify(DeviceSession& session, const std::vector<DeviceBuffer>& memory) {
   const DeviceBuffer counter = session.must_allocate(kUnit);
   ScrubOutcome out;

@@ -21,6 +21,8 @@ struct ScrubOutcome {
 // its machine's: it went back with the tenant's processes, and the kernel zeroes a page before anybody else
 // gets it. There a part proves that wiping works; all of it would be taken from the machine for nothing.
 std::int64_t enough_to_wipe(const OpenClDevice& device, std::int64_t bytes);
+// For the receipt: why that is less than all, where it is.
+std::string_view why_a_part(const OpenClDevice& device, std::int64_t bytes);
 // All free memory of the device, or `budget` bytes of it. Throws CannotRun when it could not be done.
 ScrubOutcome zero_and_verify(const OpenClDevice& device, std::int64_t budget = 0);
 // The same on memory that the caller took, which is how one slice of a shared device is wiped.
