@@ -60,6 +60,9 @@ def login_and_contexts(w):
     error(w, "logout", "--use", "second", code=4)
     # The token stays with its server: another one does not get it.
     assert "Authorization" not in w.cli("whoami", "--server", "http://127.0.0.1:1", "--explain-api")
+    # What is explained is made to be shown: the names of secrets, and no values.
+    explained = w.cli("run", "--secret", "CODE_WORD", "--explain-api", "--", "true", CODE_WORD="not for others")
+    assert "CODE_WORD" in explained and "not for others" not in explained, explained
 
 
 def error(w, *arguments, **options):

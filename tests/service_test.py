@@ -261,6 +261,9 @@ def the_service_of_the_examples():
         wrong = dict(service.body, job={"run": "true", "port": 8000, "workdir": "/etc"})
         refused = site.ana.put("/v1/services", wrong)
         assert refused.status == 400 and "workdir" in refused.body, refused
+        wrong = dict(service.body, job={"run": "true", "port": 8000, "volumes": [{"name": "v", "path": "/etc"}]})
+        refused = site.ana.put("/v1/services", wrong)
+        assert refused.status == 400 and "cannot be shown" in refused.body, refused
 
 
 def an_upgrade_passes_through():

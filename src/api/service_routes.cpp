@@ -56,6 +56,8 @@ void set_checked(Api& api, Call call, wire::ServiceSpec& spec) {
   const auto catalogue = api.catalogue();
   engine::SetService command{.name = spec.name, .replicas_max = spec.replicas.max};
   for (wire::ServiceVersion& version : spec.versions) {
+    if (const auto wrong = unhonoured(version.job))
+      return call.reply.send(problem(*wrong, call.envelope.request_id));
     const auto ask =
         wire::resolve_ask(version.job, catalogue->skus, catalogue->settings, catalogue->smallest_vram);
     if (!ask) return call.reply.send(problem(ask.error(), call.envelope.request_id));

@@ -97,33 +97,6 @@ std::optional<wire::Problem> take_window(const wire::JobSpec& spec, engine::Subm
   return std::nullopt;
 }
 
-// What a job file may say and nothing here carries out: better said now than not done.
-std::optional<wire::Problem> unhonoured(const wire::JobSpec& spec) {
-  if (!spec.file_mounts.empty())
-    return wire::Problem{"file_mounts",
-                         "files are not fetched from other places",
-                         "upload a directory (workdir) or use a volume: tranche volume create"};
-  for (const wire::VolumeMount& volume : spec.volumes)
-    if (!wire::may_be_covered(volume.path))
-      return wire::Problem{
-          "volumes", "a volume cannot be shown at " + volume.path, std::string(wire::kCoverable)};
-  if (spec.checkpoint && !spec.checkpoint->path.empty() && !wire::may_be_covered(spec.checkpoint->path))
-    return wire::Problem{"checkpoint.path",
-                         "checkpoints cannot be shown at " + spec.checkpoint->path,
-                         std::string(wire::kCoverable)};
-  if (spec.schedule)
-    return wire::Problem{"schedule",
-                         "a job by the calendar is made by its submitter",
-                         "tranche run --every \"weekdays 22:00\" -f job.yaml"};
-  if (spec.burst == wire::Burst::kOnly)
-    return wire::Problem{"burst", "no provider of bought capacity is set up", "never, or auto"};
-  if (!spec.infra.empty() && spec.infra != "local" && spec.infra != "simulated")
-    return wire::Problem{"infra",
-                         "there is no '" + spec.infra + "' here: capacity is that of connected nodes",
-                         "local, or simulated"};
-  return std::nullopt;
-}
-
 std::optional<wire::Problem> take_after(const wire::JobSpec& spec, engine::SubmitJob& command) {
   for (const std::string& word : spec.after) {
     std::string_view name = word;
@@ -153,6 +126,33 @@ std::optional<wire::Problem> workdir_problem(const Api& api,
                          "tranche run uploads a directory by itself; the API takes PUT /v1/workdirs first"};
   if (store->held(engine::tenant_of(state, owner), digest).complete) return std::nullopt;
   return wire::Problem{"workdir", "nothing was uploaded under this digest", "upload it again"};
+}
+
+// Better said now than not done.
+std::optional<wire::Problem> unhonoured(const wire::JobSpec& spec) {
+  if (!spec.file_mounts.empty())
+    return wire::Problem{"file_mounts",
+                         "files are not fetched from other places",
+                         "upload a directory (workdir) or use a volume: tranche volume create"};
+  for (const wire::VolumeMount& volume : spec.volumes)
+    if (!wire::may_be_covered(volume.path))
+      return wire::Problem{
+          "volumes", "a volume cannot be shown at " + volume.path, std::string(wire::kCoverable)};
+  if (spec.checkpoint && !spec.checkpoint->path.empty() && !wire::may_be_covered(spec.checkpoint->path))
+    return wire::Problem{"checkpoint.path",
+                         "checkpoints cannot be shown at " + spec.checkpoint->path,
+                         std::string(wire::kCoverable)};
+  if (spec.schedule)
+    return wire::Problem{"schedule",
+                         "a job by the calendar is made by its submitter",
+                         "tranche run --every \"weekdays 22:00\" -f job.yaml"};
+  if (spec.burst == wire::Burst::kOnly)
+    return wire::Problem{"burst", "no provider of bought capacity is set up", "never, or auto"};
+  if (!spec.infra.empty() && spec.infra != "local" && spec.infra != "simulated")
+    return wire::Problem{"infra",
+                         "there is no '" + spec.infra + "' here: capacity is that of connected nodes",
+                         "local, or simulated"};
+  return std::nullopt;
 }
 
 Result<Submission, wire::Problem> read_submission(Api& api, wire::JobSpec spec) {

@@ -17,6 +17,9 @@ namespace tranche::api {
                                                            PartyId owner,
                                                            const std::string& digest);
 
+// What a job may say and nothing here carries out.
+[[nodiscard]] std::optional<wire::Problem> unhonoured(const wire::JobSpec& spec);
+
 struct Submission {
   engine::SubmitJob command{};
   std::optional<wire::Sizing> sizing{};  // Where it describes its workload.

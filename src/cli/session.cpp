@@ -9,6 +9,7 @@
 #include "base/check.hpp"
 #include "cli/human.hpp"
 #include "cli/terminal.hpp"
+#include "wire/document.hpp"
 
 namespace tranche::cli {
 namespace {
@@ -45,6 +46,21 @@ Failure failure_of_response(const net::Response& response) {
   return failure_of(plain);
 }
 
+// What is explained is made to be shown to others. The names are part of the form, the values are not.
+std::string without_secrets(const Call& call) {
+  auto body = wire::parse_json_document(call.body, {});
+  if (!body) return call.body;  // A file as its author wrote it.
+  for (std::uint32_t at = 0; at < body->size(); ++at) {
+    const wire::Node& node = body->at(at);
+    if (node.key != "secrets" || node.kind != wire::NodeKind::kObject) continue;
+    for (std::uint32_t one = node.first_child; one != wire::Node::kNone; one = body->at(one).next)
+      body->at(one).text = "...";
+  }
+  std::string text;
+  wire::append_json(text, *body, body->root());
+  return text;
+}
+
 std::string curl_text(const Target& target, const Call& call, const net::HeaderList& headers) {
   std::string text = "curl -sS";
   if (call.method != "GET") text += " -X " + call.method;
@@ -53,7 +69,7 @@ std::string curl_text(const Target& target, const Call& call, const net::HeaderL
     text += name == "Authorization" ? " -H \"Authorization: Bearer $TRANCHE_TOKEN\""
                                     : " -H " + shell_quoted(name + ": " + value);
   }
-  if (!call.body.empty()) text += " --data " + shell_quoted(call.body);
+  if (!call.body.empty()) text += " --data " + shell_quoted(without_secrets(call));
   return text + ' ' + shell_quoted(target.server + call.path);
 }
 
