@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a submission to the first instruction of a job that asks for a device of this machine (PoCL: a real
 // OpenCL device on the processor), a slice of it or all of it: where it is clean, and where another tenant
-// has just left all of it, so that all of its memory is wiped, read back and tested first.
+// has just left all of it, so that it is wiped, read back and tested first. Of a processor's memory that is
+// a part (gpu/scrub.hpp).
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -87,7 +88,7 @@ std::vector<Row> device_start_rows() {
       row("their p99", percentile(slices, 99), 100),
       row(start + "a whole device, clean, p50 of " + std::to_string(clean.size()), percentile(clean, 50), 25),
       row("their worst", percentile(clean, 100), 100),
-      row("the same right after another tenant's job, all of its memory wiped and verified, p50",
+      row("the same right after another tenant's job, 64 MiB of it (a CPU) wiped and verified, p50",
           percentile(dirty, 50),
           0),
       row("their worst", percentile(dirty, 100), 0),

@@ -128,7 +128,7 @@ void shares(Rows& out) {
              std::to_string(together.back()) + " %, against no guard " + std::to_string(against_none.back()) +
              " %");
   }
-  if (off.size() < 3) return;
+  if (off.size() < 3) throw std::runtime_error("fewer than three turns of the OpenCL comparison ended");
   out.add("OpenCL on PoCL, 30/70: off by (median of turns)", median(off), "points", 2, Better::kLower);
   out.add(
       "OpenCL on PoCL, 30/70: sum against one alone (median)", median(together), "%", 98, Better::kHigher);
