@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who is stopped for the owner of what was lent: enough, no more than was lent, and nobody for nothing.
 #include <algorithm>
+#include <array>
 #include <doctest/doctest.h>
 
+#include "base/random.hpp"
 #include "engine/world.hpp"
 
 namespace tranche::engine {
@@ -41,6 +43,19 @@ struct Lenders : World {
   }
   bool is_for(JobId stopped, JobId owner) const {
     return is_stopped(stopped) && state.leases.at(leases(stopped).front()).promised_to == owner;
+  }
+  // Its node does what it was asked: a smaller or larger slice, off its devices, or back.
+  void obey(LeaseId id) {
+    const Lease& lease = state.leases.at(id);
+    wire::LeaseReport said{.lease = id, .epoch = lease.epoch, .state = lease.state, .at = clock};
+    if (lease.parking == Parking::kAsked) said.state = LeaseState::kPaused;
+    if (lease.parking == Parking::kReturning) said.state = LeaseState::kRunning;
+    if (lease.change) {
+      said.milli = lease.change->milli;
+      said.vram = Bytes{lease.change->vram};
+    }
+    if (said.milli || said.state != lease.state)
+      REQUIRE(run(ReportLease{.node = lease.node, .report = said}).has_value());
   }
   bool waits(JobId id) const { return state.jobs.at(id).state == JobState::kPending; }
 };
@@ -225,6 +240,97 @@ TEST_CASE("reclaim: a claim in vain keeps nobody with more right, or less need, 
     world.schedule();
     CHECK(world.is_for(first, single) != world.is_for(second, single));
   }
+}
+
+// What a tenant keeps when all who were asked have left, by the leases alone.
+std::int64_t kept_milli(const State& state, PartyId tenant) {
+  std::int64_t milli = 0;
+  for (const auto& [id, lease] : state.leases) {
+    if (lease.tenant != tenant || !lease.live()) continue;
+    const bool goes_on = lease.revoke_reason == EndReason::kResized && lease.promised_to == lease.job;
+    const bool goes_off = lease.parking == Parking::kAsked || lease.parking == Parking::kParked;
+    if (goes_off || (lease.revoked && !goes_on)) continue;
+    for (const Slice& slice : lease.slices)
+      milli += lease.change ? std::min(slice.milli, lease.change->milli) : slice.milli;
+  }
+  return milli;
+}
+
+Ask any_ask(Random& random) {
+  Ask ask = gpus(1 + static_cast<std::uint32_t>(random.below(3)));
+  const auto members = static_cast<std::uint32_t>(2 + random.below(2));
+  switch (random.below(5)) {
+    case 0:
+      ask = gpus(1, 100 + 100 * static_cast<std::uint32_t>(random.below(9)));
+      break;
+    case 1:
+      ask = gpus(1, 200);
+      ask.range = wire::SliceRange{200, 800, ask.vram_each, 4 * ask.vram_each};
+      break;
+    case 2:
+      ask = Lenders::gang(members, 1 + static_cast<std::uint32_t>(random.below(2)));
+      break;
+    case 3:
+      ask = Lenders::gang(members, 1);
+      ask.nodes_min = members;
+      ask.nodes_max = members + 2;
+      break;
+    default:
+      break;
+  }
+  ask.priority = static_cast<std::uint8_t>(40 + 10 * random.below(3));
+  return ask;
+}
+
+TEST_CASE("reclaim: on no day is a tenant left with less than its own for the sake of another") {
+  int taken = 0;
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    Lenders world;
+    for (int i = 0; i < 4; ++i) {
+      wire::Hello said = World::hello("n" + std::to_string(i), 4, "H100-SXM5-80GB");
+      said.features.resizes = said.features.parks = true;
+      world.joined(said);
+    }
+    const std::map<PartyId, std::int64_t> own{{world.acme, 6}, {world.globex, 4}, {world.initech, 3}};
+    for (const auto& [tenant, devices] : own) world.guarantee(tenant, devices);
+    const std::array<PartyId, 3> people{world.ana, world.bo, world.cy};
+    for (int step = 0; step < 150; ++step) {
+      world.clock += std::chrono::seconds(random.below(600));
+      // Each has its days, on which the others lend.
+      const std::size_t who =
+          random.below(3) == 0 ? random.below(3) : static_cast<std::size_t>(step / 15 % 3);
+      world.submit(people[who], any_ask(random));
+      for (int pass = 0; schedule_due(world.state, world.clock); ++pass) {
+        REQUIRE(pass < 100);
+        const Decision decided = world.run(Schedule{});
+        REQUIRE(decided.has_value());
+        std::set<LeaseId> told;
+        for (const Event& event : *decided) {
+          const auto* revoked = std::get_if<LeaseRevoked>(&event);
+          if (revoked == nullptr) continue;
+          CHECK(told.insert(revoked->id).second);
+          const Job* owner = world.state.job(revoked->promised_to);
+          const Lease& lease = world.state.leases.at(revoked->id);
+          if (owner == nullptr || tenant_of(world.state, owner->owner) == lease.tenant) continue;
+          ++taken;
+          CHECK(kept_milli(world.state, lease.tenant) >= own.at(lease.tenant) * 1000);
+        }
+      }
+      for (const auto& [id, lease] : std::map(world.state.leases)) {
+        const Lease& now = world.state.leases.at(id);
+        if (now.live()) world.obey(id);
+        if (now.state == LeaseState::kGranted && random.below(2) == 0)
+          REQUIRE(world.report(id, LeaseState::kRunning).has_value());
+        if (now.live() && random.below(now.revoked ? 2 : 20) == 0)
+          REQUIRE(world.report(id, LeaseState::kEnded, EndReason::kExited).has_value());
+        if (!now.live() && now.holds_slices() && random.below(2) == 0) REQUIRE(world.scrub(id).has_value());
+      }
+      for (const auto& [id, node] : std::map(world.state.nodes)) (void)world.accept(id);
+    }
+  }
+  CHECK(taken > 50);
 }
 
 }  // namespace

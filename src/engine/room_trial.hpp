@@ -42,9 +42,10 @@ class RoomTrial {
   void leave(const Lease& lease) {
     const LeaseId id = lease.id;
     if (!lease.live() && lease.left) return open_left(id);
-    if (!lease.holds_slices()) return;
+    if (!lease.holds_slices() || state_.job(lease.job) == nullptr) return;
+    if (!lease.live() || lease.revoked) return yield({id, Yield::kStop});
     if (lease.change) return yield({id, Yield::kResize, lease.change->milli, lease.change->vram});
-    yield({id, lease.live() && !lease.revoked ? Yield::kPark : Yield::kStop});
+    yield({id, Yield::kPark});
   }
 
   // Where the least is left beside it; false: there is no room.
