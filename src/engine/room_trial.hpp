@@ -87,7 +87,7 @@ class RoomTrial {
     policy::Shape less = own;
     less.milli = static_cast<std::int32_t>(victim.milli);
     less.vram = victim.vram;
-    fleet().take_on(node_, less, placement);
+    stay(less, placement);
     smaller_.emplace(victim.lease, less);
   }
 
@@ -99,6 +99,14 @@ class RoomTrial {
       if (device.state == DeviceState::kScrubbing && device.record.left_by == by)
         node_.devices[static_cast<std::size_t>(capacity.position_of(id))].blocked = false;
     }
+  }
+
+  // Whoever is there becomes smaller, also where nobody new may go.
+  void stay(const policy::Shape& shape, const policy::Placement& placement) {
+    const auto before = node_.devices;
+    for (policy::DeviceState& device : node_.devices) device.blocked = false;
+    fleet().take_on(node_, shape, placement);
+    for (std::size_t i = 0; i < before.size(); ++i) node_.devices[i].blocked = before[i].blocked;
   }
 
   [[nodiscard]] const policy::Fleet& fleet() const { return state_.index.capacity->fleet(); }
