@@ -94,7 +94,9 @@ class RoomSearch {
     chosen_.pop_back();
     // Where nobody was refused for its sake, there is only less room without it.
     if (refused_[lease.tenant] == refused || ++second_thoughts_ > kSecondThoughtsMax) return false;
-    return find(trial, given, next + 1);
+    std::size_t other = next + 1;
+    while (other < candidates_.size() && are_alike(candidate, candidates_[other])) ++other;
+    return find(trial, given, other);
   }
   [[nodiscard]] const std::vector<Candidate>& chosen() const { return chosen_; }
 
@@ -105,6 +107,21 @@ class RoomSearch {
     trial.yield(candidate.lease, candidate.how);
     given.add(state_, candidate.lease, candidate.how);
     return find(trial, given, next);
+  }
+  // What one of them could not do, the other cannot: as many whole devices of the same tenant.
+  [[nodiscard]] bool are_alike(const Candidate& a, const Candidate& b) const {
+    const Lease& one = state_.leases.at(a.lease);
+    const Lease& other = state_.leases.at(b.lease);
+    const Ask& ask = state_.jobs.at(one.job).ask;
+    if (a.how != b.how || one.tenant != other.tenant || ask != state_.jobs.at(other.job).ask) return false;
+    return ask.nodes <= 1 && ask.milli_each >= policy::kDeviceMilli && all_open(one) && all_open(other);
+  }
+  [[nodiscard]] bool all_open(const Lease& lease) const {
+    const Capacity& capacity = *state_.index.capacity;
+    return std::all_of(lease.slices.begin(), lease.slices.end(), [&](const Slice& slice) {
+      const policy::NodeState& node = capacity.fleet().node(capacity.group_of(slice.device));
+      return !node.devices[static_cast<std::size_t>(capacity.position_of(slice.device))].blocked;
+    });
   }
 
   const State& state_;
