@@ -98,11 +98,11 @@ std::optional<Victims> cheapest_moves(const State& state,
                                       Capacity& capacity,
                                       Instant now,
                                       const Claimant& claimant,
-                                      const policy::Shape& shape) {
+                                      const policy::Shape& shape,
+                                      const GivenUp& asked) {
   if (!capacity.runs_preemptible()) return std::nullopt;
-  const auto movable = [&](const Job& job, const Lease&, std::int64_t) -> std::optional<Yield> {
-    if (may_move(state, claimant, job)) return Yield::kStop;
-    return std::nullopt;
+  const auto movable = [&](const Job& job, const Lease& lease, Yield, std::int64_t) {
+    return !asked.names(lease.id) && may_move(state, claimant, job);
   };
   const RoomWish wish{.shape = shape, .barred = claimant.barred, .at_most = kMovesMax, .only_stops = true};
   auto ways = ways_to_make_room(state, now, wish, movable);

@@ -10,9 +10,9 @@ namespace tranche::engine {
 constexpr std::size_t kMovesMax = 2;  // For one job.
 
 // Whom to move from which node so that the shape fits there: only work that said it may be stopped, is not
-// more urgent than the job, and finds another place at once. Asks the capacity as it is in a pass, and leaves
-// it so.
+// more urgent than the job, finds another place at once, and was not asked already. Asks the capacity as it
+// is in a pass, and leaves it so.
 [[nodiscard]] std::optional<Victims> cheapest_moves(
-    const State&, Capacity&, Instant now, const Claimant&, const policy::Shape&);
+    const State&, Capacity&, Instant now, const Claimant&, const policy::Shape&, const GivenUp& asked);
 
 }  // namespace tranche::engine

@@ -88,6 +88,7 @@ class Pass {
   [[nodiscard]] bool is_due(PartyId tenant, const Job& job) const;
   [[nodiscard]] bool would_borrow(PartyId tenant, const Job& job) const;
   [[nodiscard]] std::pair<policy::KindIndex, PartyId> claim_of(const WaitingKey& key, const Job& job) const;
+  [[nodiscard]] bool was_tried(const WaitingKey& key, const Job& job) const;
   [[nodiscard]] bool waits_for_demand(const Turn& turn, const Job& job);
 
   // Start.
@@ -114,6 +115,10 @@ class Pass {
   void unbar();
 
   // Reclaim.
+  [[nodiscard]] const Job* waiting(JobId id) const;
+  bool share_promise(const Job& job, PartyId tenant, const policy::Shape& shape);
+  [[nodiscard]] bool fits_beside_promised(NodeId node, const policy::Shape& shape) const;
+  [[nodiscard]] const GivenUp& asked();
   void reclaim(const Job& job, PartyId tenant, const policy::Shape& shape);
   bool make_room_for_one(const Claimant& claimant, const policy::Shape& shape);
   bool make_room_for_gang(const Job& job, const Claimant& claimant, const policy::Shape& shape);
@@ -149,8 +154,13 @@ class Pass {
   std::map<PartyId, std::int32_t> ranks_;
   std::map<JobId, std::set<NodeId>> promised_;
   std::map<JobId, Taken> movers_;  // What is kept for those who go on elsewhere.
-  std::set<std::pair<policy::KindIndex, PartyId>>
-      tried_;  // Others' room; by whom where he has a right to it.
+  struct Tried {
+    std::uint8_t priority = 0;
+    std::uint32_t nodes = 0;
+  };
+  // Others' room; by whom where he has a right to it.
+  std::map<std::pair<policy::KindIndex, PartyId>, std::vector<Tried>> tried_;
+  std::optional<GivenUp> asked_;
   std::map<policy::KindIndex, Duration> refused_stay_;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
   std::map<PartyId, std::int64_t> started_milli_;

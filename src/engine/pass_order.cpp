@@ -178,16 +178,24 @@ bool Pass::is_due(PartyId tenant, const Job& job) const {
   return within_guarantee(state_, tenant, milli);
 }
 
-// What others may not give to one, they may not give to anybody who has no more right; a guarantee is its
-// owner's alone.
+// A guarantee is its owner's alone.
 std::pair<policy::KindIndex, PartyId> Pass::claim_of(const WaitingKey& key, const Job& job) const {
   return {key.kind, is_due(key.tenant, job) ? key.tenant : PartyId{}};
+}
+
+// What others may not give to one, they may not give to anybody who has no more right and needs no less.
+bool Pass::was_tried(const WaitingKey& key, const Job& job) const {
+  const auto tried = tried_.find(claim_of(key, job));
+  return tried != tried_.end() &&
+         std::any_of(tried->second.begin(), tried->second.end(), [&](const Tried& one) {
+           return one.priority >= job.ask.priority && one.nodes <= job.ask.nodes;
+         });
 }
 
 bool Pass::may_reclaim(const WaitingKey& key, const Job& job) const {
   if (keeps_failing(key, job)) return false;
   return key.kind != kNoKind && reclaims_ < kReclaimsMax && !promised_.contains(job.id) &&
-         !tried_.contains(claim_of(key, job)) && job.ask.instances > 0 && job.ask.volumes.empty();
+         !was_tried(key, job) && job.ask.instances > 0 && job.ask.volumes.empty();
 }
 
 // Work without devices has no part in guarantees.

@@ -7,6 +7,7 @@
 #include "engine/fabric.hpp"
 #include "engine/moves.hpp"
 #include "engine/pass.hpp"
+#include "engine/room_trial.hpp"
 #include "engine/slice_change.hpp"
 
 namespace tranche::engine {
@@ -31,6 +32,61 @@ Duration patience_of(const State& state, const Lease& lease) {
 
 }  // namespace
 
+const Job* Pass::waiting(JobId id) const {
+  const Job* job = state_.job(id);
+  return job != nullptr && job->state == JobState::kPending ? job : nullptr;
+}
+
+// What is being freed for others of its tenant may be enough for it, too: then nobody else is asked.
+bool Pass::share_promise(const Job& job, PartyId tenant, const policy::Shape& shape) {
+  if (job.ask.nodes > 1 || !is_due(tenant, job)) return false;
+  std::set<NodeId> nodes;
+  for (const auto& [id, promised] : promised_) {
+    const Job* other = waiting(id);
+    if (other != nullptr && tenant_of(state_, other->owner) == tenant)
+      nodes.insert(promised.begin(), promised.end());
+  }
+  if (nodes.empty()) return false;
+  promised_[job.id] = nodes;
+  for (const NodeId node : closed_to(job, shape)) nodes.erase(node);
+  promised_.erase(job.id);
+  for (const NodeId node : nodes) {
+    if (!fits_beside_promised(node, shape)) continue;
+    promised_[job.id].insert(node);
+    return true;
+  }
+  return false;
+}
+
+// When all who were asked to leave it have done so, and all for whom they do are there.
+bool Pass::fits_beside_promised(NodeId node, const policy::Shape& shape) const {
+  for (const policy::NodeIndex index : capacity_.groups_of(node)) {
+    RoomTrial trial(state_, index, barred_);
+    for (const LeaseId id : capacity_.promising()) {
+      const Lease* lease = state_.lease(id);
+      if (lease == nullptr || lease->node != node || waiting(lease->promised_to) == nullptr) continue;
+      if (!lease->holds_slices() || capacity_.placement_of(*lease).node == index) trial.leave(*lease);
+    }
+    bool all_there = true;
+    for (const auto& [id, nodes] : promised_) {
+      const Job* other = waiting(id);
+      if (other == nullptr || !nodes.contains(node)) continue;
+      const auto its = capacity_.shape_of(other->ask, trust_group(state_, tenant_of(state_, other->owner)));
+      if (!its || !capacity_.fleet().type_allows(capacity_.fleet().spec(index), *its)) continue;
+      all_there = all_there && trial.take(*its);
+      for (std::uint32_t rank = 1; rank < other->ask.nodes && trial.take(*its); ++rank) continue;
+    }
+    if (all_there && trial.fits(shape)) return true;
+  }
+  return false;
+}
+
+// Who gives way already, before this pass or in it.
+const GivenUp& Pass::asked() {
+  if (!asked_) asked_ = GivenUp::by_those_asked(state_);
+  return *asked_;
+}
+
 // The job's own right, or its rank above work that may be stopped, brings capacity back.
 void Pass::reclaim(const Job& job, PartyId tenant, const policy::Shape& shape) {
   const Claimant claimant{.job = job.id,
@@ -38,6 +94,8 @@ void Pass::reclaim(const Job& job, PartyId tenant, const policy::Shape& shape) {
                           .priority = job.ask.priority,
                           .entitled = is_due(tenant, job),
                           .barred = barred_};
+  // Nobody has anything that it could have.
+  if (!claimant.entitled && !capacity_.runs_preemptible() && capacity_.resizable().empty()) return;
   if (job.ask.nodes > 1 ? make_room_for_gang(job, claimant, shape) : make_room_for_one(claimant, shape)) {
     ++reclaims_;
   } else if ((claimant.entitled || capacity_.runs_preemptible()) && !std::exchange(saw_the_spared_, true)) {
@@ -46,7 +104,7 @@ void Pass::reclaim(const Job& job, PartyId tenant, const policy::Shape& shape) {
 }
 
 bool Pass::make_room_for_one(const Claimant& claimant, const policy::Shape& shape) {
-  const auto plan = cheapest_victims(state_, envelope_.at, claimant, shape);
+  const auto plan = cheapest_victims(state_, envelope_.at, claimant, shape, asked());
   if (plan) make_way(claimant, *plan);
   return plan.has_value();
 }
@@ -60,7 +118,7 @@ bool Pass::make_room_for_gang(const Job& job, const Claimant& claimant, const po
     outside_ = std::move(outside);
     std::vector<Place> held = take_what_fits(job, shape, job.ask.nodes);
     const auto ways = cheapest_victims_of_gang(
-        state_, envelope_.at, claimant, shape, job.ask.nodes - held.size(), closed_to(job, shape));
+        state_, envelope_.at, claimant, shape, job.ask.nodes - held.size(), closed_to(job, shape), asked());
     outside_.clear();
     if (ways) {
       make_way(claimant, together(*ways));
@@ -87,13 +145,15 @@ void Pass::make_room_by_moves() {
   bar_for(job, *shape);
   const Claimant claimant{
       .job = job.id, .tenant = blocked_->key.tenant, .priority = job.ask.priority, .barred = barred_};
-  if (const auto plan = cheapest_moves(state_, capacity_, envelope_.at, claimant, *shape))
+  if (const auto plan = cheapest_moves(state_, capacity_, envelope_.at, claimant, *shape, asked()))
     make_way(claimant, *plan);
   unbar();
 }
 
 void Pass::make_way(const Claimant& claimant, const Victims& plan) {
-  append(events_, ways_made(state_, claimant, plan));
+  Events made = ways_made(state_, claimant, plan);
+  for (const Event& event : made) asked_->add(state_, event);
+  append(events_, std::move(made));
   promised_[claimant.job].insert(plan.node);
   decisions_ += static_cast<int>(plan.victims.size());
 }

@@ -87,8 +87,8 @@ void Pass::try_to_start(const Turn& turn, const Job& job, const policy::Shape& s
     }
   }
   if (job.ask.nodes > 1 && promised_.contains(job.id)) hold_for_gang(job, shape);
-  if (may_reclaim(turn.key, job)) {
-    tried_.insert(claim_of(turn.key, job));
+  if (may_reclaim(turn.key, job) && !share_promise(job, tenant, shape)) {
+    tried_[claim_of(turn.key, job)].push_back({job.ask.priority, job.ask.nodes});
     reclaim(job, tenant, shape);
   }
   if (!reserved_) reserved_ = reservation_for(state_, capacity_, envelope_.at, job, shape);

@@ -13,29 +13,27 @@ namespace tranche::engine {
 namespace {
 
 constexpr policy::Seconds kRestart = 60;
+constexpr int kGangTries = 4;
 
 std::int64_t guarantee_of(const State& state, PartyId tenant) {
   const Party* party = state.party(tenant);
   return party == nullptr ? 0 : party->quota.gpu_milli.guaranteed.value_or(0);
 }
 
-// Beyond its tenant's guarantee: lent, and so to be given back.
-bool is_borrowed(const State& state, const Lease& lease, std::int64_t given, std::int64_t milli) {
-  return state.index.capacity->running_milli(lease.tenant) - given - milli >=
-         guarantee_of(state, lease.tenant);
-}
-
-std::optional<Yield> may_take(
-    const State& state, const Claimant& claimant, const Job& job, const Lease& lease, std::int64_t given) {
-  const bool yields = job.ask.preemptible && job.ask.priority < claimant.priority;
-  const bool lent = claimant.entitled && lease.tenant != claimant.tenant &&
-                    is_borrowed(state, lease, given, lease.gpu_milli());
-  if (yields || lent) return Yield::kStop;
+bool may_take(const State& state,
+              const Claimant& claimant,
+              const Job& job,
+              const Lease& lease,
+              Yield how,
+              std::int64_t given) {
+  if (job.ask.preemptible && job.ask.priority < claimant.priority) return true;
+  // Beyond its tenant's guarantee: lent, and so to be given back.
+  const bool lent =
+      state.index.capacity->running_milli(lease.tenant) - given >= guarantee_of(state, lease.tenant);
+  const bool own = lease.tenant == claimant.tenant;
+  if (claimant.entitled && !own && lent) return true;
   // What it has beyond its least costs it nothing but speed: whoever waits and goes no later may have it.
-  const bool spare =
-      lease.tenant == claimant.tenant || is_borrowed(state, lease, given, surplus_of(lease, job));
-  if (job.ask.range && job.ask.priority <= claimant.priority && spare) return Yield::kResize;
-  return std::nullopt;
+  return how == Yield::kResize && job.ask.range && job.ask.priority <= claimant.priority && (own || lent);
 }
 
 policy::Harm harm(const State& state, Instant now, const Lease& lease) {
@@ -63,8 +61,80 @@ struct Candidate {
   auto operator<=>(const Candidate&) const = default;
 };
 
-// Lets the cheapest go one by one until the shape fits, then keeps those that were not needed after all. Who
-// would be asked alone is not asked beside others of his tenant that leave it no more than its own.
+// Beside what is given up already.
+bool may_yield(
+    const State& state, const MayTake& may_take, const Lease& lease, Yield how, const GivenUp& given) {
+  if (given.stops(lease.job)) return true;  // It falls with its gang.
+  const std::int64_t in_all = given.by(lease.tenant) + given.more(state, lease.id, how);
+  return may_take(state.jobs.at(lease.job), lease, how, in_all);
+}
+
+// Lets the cheapest go one by one until the shape fits. Where one is refused for what its tenant has left,
+// the same without those of that tenant who are cheaper, the last of them first.
+class RoomSearch {
+ public:
+  RoomSearch(const State& state,
+             const RoomWish& wish,
+             const MayTake& may_take,
+             const std::vector<Candidate>& candidates)
+      : state_(state), wish_(wish), may_take_(may_take), candidates_(candidates) {}
+
+  bool find(const RoomTrial& trial, const GivenUp& given, std::size_t next = 0) {
+    if (trial.fits(wish_.shape)) return true;
+    if (next == candidates_.size()) return false;
+    const Candidate& candidate = candidates_[next];
+    const Lease& lease = state_.leases.at(candidate.lease);
+    if (!may_yield(state_, may_take_, lease, candidate.how, given)) {
+      ++refused_[lease.tenant];
+      return find(trial, given, next + 1);
+    }
+    const int refused = refused_[lease.tenant];
+    chosen_.push_back(candidate);
+    if (find_with(candidate, trial, given, next + 1)) return true;
+    chosen_.pop_back();
+    // Where nobody was refused for its sake, there is only less room without it.
+    if (refused_[lease.tenant] == refused || ++second_thoughts_ > kSecondThoughtsMax) return false;
+    std::size_t other = next + 1;
+    while (other < candidates_.size() && are_alike(candidate, candidates_[other])) ++other;
+    return find(trial, given, other);
+  }
+  [[nodiscard]] const std::vector<Candidate>& chosen() const { return chosen_; }
+
+ private:
+  static constexpr int kSecondThoughtsMax = 256;
+
+  bool find_with(const Candidate& candidate, RoomTrial trial, GivenUp given, std::size_t next) {
+    trial.yield(candidate.lease, candidate.how);
+    given.add(state_, candidate.lease, candidate.how);
+    return find(trial, given, next);
+  }
+  // What one of them could not do, the other cannot: as many whole devices of the same tenant.
+  [[nodiscard]] bool are_alike(const Candidate& a, const Candidate& b) const {
+    const Lease& one = state_.leases.at(a.lease);
+    const Lease& other = state_.leases.at(b.lease);
+    const Ask& ask = state_.jobs.at(one.job).ask;
+    if (a.how != b.how || one.tenant != other.tenant || ask != state_.jobs.at(other.job).ask) return false;
+    return ask.nodes <= 1 && ask.milli_each >= policy::kDeviceMilli && all_open(one) && all_open(other);
+  }
+  [[nodiscard]] bool all_open(const Lease& lease) const {
+    const Capacity& capacity = *state_.index.capacity;
+    return std::all_of(lease.slices.begin(), lease.slices.end(), [&](const Slice& slice) {
+      const policy::NodeState& node = capacity.fleet().node(capacity.group_of(slice.device));
+      return !node.devices[static_cast<std::size_t>(capacity.position_of(slice.device))].blocked;
+    });
+  }
+
+  const State& state_;
+  const RoomWish& wish_;
+  const MayTake& may_take_;
+  const std::vector<Candidate>& candidates_;
+  std::vector<Candidate> chosen_;
+  std::map<PartyId, int> refused_;
+  int second_thoughts_ = 0;
+};
+
+// Who is cheapest to let go, without those that are not needed after all. Who would be asked alone is not
+// asked beside others of his tenant that leave it no more than its own.
 std::optional<std::vector<Candidate>> make_room(const State& state,
                                                 policy::NodeIndex index,
                                                 const RoomWish& wish,
@@ -76,24 +146,10 @@ std::optional<std::vector<Candidate>> make_room(const State& state,
       if (i != without) trial.yield(chosen[i].lease, chosen[i].how);
     return trial.fits(wish.shape);
   };
-  RoomTrial trial(state, index, wish.barred);
-  std::map<PartyId, std::int64_t> given_by;
-  std::map<LeaseId, std::int64_t> surplus_given;
-  std::vector<Candidate> chosen;
-  for (const Candidate& candidate : candidates) {
-    if (trial.fits(wish.shape)) break;
-    const Lease& lease = state.leases.at(candidate.lease);
-    std::int64_t& given = given_by[lease.tenant];
-    const std::int64_t own = surplus_given[lease.id];  // It is part of what stopping it gives.
-    const auto worst = may_take(state.jobs.at(lease.job), lease, given - own);
-    if (!worst || *worst < candidate.how) continue;
-    const std::int64_t more = given_up_by(state, candidate.lease, candidate.how) - own;
-    if (candidate.how == Yield::kResize) surplus_given[lease.id] = more;
-    given += more;
-    trial.yield(candidate.lease, candidate.how);
-    chosen.push_back(candidate);
-  }
-  if (!trial.fits(wish.shape)) return std::nullopt;
+  if (!fits(candidates, candidates.size())) return std::nullopt;
+  RoomSearch search(state, wish, may_take, candidates);
+  if (!search.find(RoomTrial(state, index, wish.barred), wish.given)) return std::nullopt;
+  std::vector<Candidate> chosen = search.chosen();
   for (std::size_t i = 0; i + 1 < chosen.size();) {
     if (fits(chosen, i)) {
       chosen.erase(chosen.begin() + static_cast<std::ptrdiff_t>(i));
@@ -104,10 +160,11 @@ std::optional<std::vector<Candidate>> make_room(const State& state,
   return chosen;
 }
 
+// Who could be asked on a node, were he the only one there.
 class Candidates {
  public:
-  Candidates(const State& state, Instant now, bool only_stops, const MayTake& may_take)
-      : state_(state), now_(now), only_stops_(only_stops), may_take_(may_take) {}
+  Candidates(const State& state, Instant now, const RoomWish& wish, const MayTake& may_take)
+      : state_(state), now_(now), wish_(wish), may_take_(may_take) {}
 
   std::vector<Candidate> on(NodeId node, policy::NodeIndex index) {
     const Capacity& capacity = *state_.index.capacity;
@@ -115,38 +172,35 @@ class Candidates {
       const Lease& lease = state_.leases.at(id);
       const Job* job = state_.job(lease.job);
       if (job == nullptr || !is_held(lease) || capacity.placement_of(lease).node != index) continue;
-      if (const auto worst = may_take_(*job, lease, given_by_[lease.tenant])) add(*job, lease, *worst);
+      add(*job, lease);
     }
     std::sort(found_.begin(), found_.end());
     return std::move(found_);
   }
 
  private:
-  void add(const Job& job, const Lease& lease, Yield worst) {
+  void add(const Job& job, const Lease& lease) {
     const policy::Harm cost = harm(state_, now_, lease);
-    if (!only_stops_ && may_resize(state_, job, lease) && !job.ask.is_smallest()) {
+    const auto may = [&](Yield how) { return may_yield(state_, may_take_, lease, how, wish_.given); };
+    if (!wish_.only_stops && may_resize(state_, job, lease) && !job.ask.is_smallest() && may(Yield::kResize))
       found_.push_back({Yield::kResize, cost, lease.id});
-      given_by_[lease.tenant] += surplus_of(lease, job);
-    }
-    if (worst != Yield::kStop) return;
     // Asked to shrink a gang is not spared: it gives what it has beyond its least, once, and goes on.
-    if (given_[job.id] < job.ask.surplus()) {
-      ++given_[job.id];
-      given_by_[lease.tenant] += lease.gpu_milli();
+    std::uint32_t& members = members_.emplace(job.id, wish_.given.members_of(job)).first->second;
+    if (members < job.ask.surplus() && may(Yield::kMember)) {
+      ++members;
       found_.push_back({Yield::kMember, cost, lease.id});
-    } else if (may_be_interrupted(state_, job, lease, now_)) {
+    } else if (may_be_interrupted(state_, job, lease, now_) && may(Yield::kStop)) {
       found_.push_back(
-          {!only_stops_ && may_park(state_, job, lease) ? Yield::kPark : Yield::kStop, cost, lease.id});
+          {!wish_.only_stops && may_park(state_, job, lease) ? Yield::kPark : Yield::kStop, cost, lease.id});
     }
   }
 
   const State& state_;
   Instant now_;
-  bool only_stops_;
+  const RoomWish& wish_;
   const MayTake& may_take_;
   std::vector<Candidate> found_;
-  std::map<JobId, std::uint32_t> given_;  // Members of the elastic, whichever: none is more than the others.
-  std::map<PartyId, std::int64_t> given_by_;
+  std::map<JobId, std::uint32_t> members_;  // Of the elastic, whichever: none is more than the others.
 };
 
 // Nobody becomes smaller than the room needs.
@@ -219,10 +273,10 @@ std::vector<Victims> ways_to_make_room(const State& state,
   const Capacity& capacity = *state.index.capacity;
   std::vector<Victims> ways;
   for (const auto& [id, node] : state.nodes) {
-    if (!takes_work(node)) continue;
+    if (!takes_work(node) || wish.closed.contains(id)) continue;
     for (const policy::NodeIndex index : capacity.groups_of(id)) {
       if (!capacity.fleet().type_allows(capacity.fleet().spec(index), wish.shape)) continue;
-      const auto candidates = Candidates(state, now, wish.only_stops, may_take).on(id, index);
+      const auto candidates = Candidates(state, now, wish, may_take).on(id, index);
       if (candidates.empty()) continue;
       const auto chosen = make_room(state, index, wish, may_take, candidates);
       if (!chosen || chosen->empty() || chosen->size() > wish.at_most) continue;
@@ -235,64 +289,68 @@ std::vector<Victims> ways_to_make_room(const State& state,
   return ways;
 }
 
-std::int64_t given_up_by(const State& state, LeaseId id, Yield how) {
-  const Lease& lease = state.leases.at(id);
-  const Job& job = state.jobs.at(lease.job);
-  if (how == Yield::kResize) return surplus_of(lease, job);
-  if (how != Yield::kStop) return lease.gpu_milli();
-  std::int64_t milli = 0;
-  for (const LeaseId member : job.leases) {
-    const Lease& one = state.leases.at(member);
-    if (one.live()) milli += one.gpu_milli();
+namespace {
+
+struct GangWays {
+  std::vector<Victims> ways;
+  NodeId dearest{};  // Where most is given up.
+};
+
+// Node by node the cheapest, as far as there are such.
+GangWays ways_of_gang(
+    const State& state, Instant now, RoomWish wish, std::size_t members, const MayTake& may_take) {
+  GangWays found;
+  std::int64_t most = -1;
+  while (found.ways.size() < members) {
+    auto ways = ways_to_make_room(state, now, wish, may_take);
+    if (ways.empty()) break;
+    Victims& way = ways.front();
+    wish.closed.insert(way.node);
+    const std::int64_t before = wish.given.by_all();
+    for (const Victim& victim : way.victims) wish.given.add(state, victim.lease, victim.how);
+    const std::int64_t gives = wish.given.by_all() - before;
+    if (gives > most) found.dearest = way.node;
+    most = std::max(most, gives);
+    found.ways.push_back(std::move(way));
   }
-  return milli;
+  return found;
 }
+
+}  // namespace
 
 std::optional<std::vector<Victims>> cheapest_victims_of_gang(const State& state,
                                                              Instant now,
                                                              const Claimant& claimant,
                                                              const policy::Shape& shape,
                                                              std::size_t members,
-                                                             std::set<NodeId> closed) {
-  const Capacity& capacity = *state.index.capacity;
-  if (!claimant.entitled && !capacity.runs_preemptible() && capacity.resizable().empty()) return std::nullopt;
-  if (members == 0) return std::nullopt;     // Nobody is in its way.
-  std::map<PartyId, std::int64_t> given_by;  // On the nodes chosen so far.
-  std::set<JobId> stopped;
-  std::vector<Victims> chosen;
-  while (chosen.size() < members) {
-    auto ways = ways_to_make_room(
-        state,
-        now,
-        {.shape = shape, .barred = claimant.barred},
-        [&](const Job& job, const Lease& lease, std::int64_t given) -> std::optional<Yield> {
-          if (closed.contains(lease.node)) return std::nullopt;
-          if (stopped.contains(job.id)) return Yield::kStop;
-          const auto before = given_by.find(lease.tenant);
-          return may_take(
-              state, claimant, job, lease, given + (before == given_by.end() ? 0 : before->second));
-        });
-    if (ways.empty()) return std::nullopt;
-    Victims& way = ways.front();
-    closed.insert(way.node);
-    for (const Victim& victim : way.victims) {
-      const Lease& lease = state.leases.at(victim.lease);
-      if (victim.how == Yield::kStop && !stopped.insert(lease.job).second) continue;
-      given_by[lease.tenant] += given_up_by(state, victim.lease, victim.how);
+                                                             std::set<NodeId> closed,
+                                                             const GivenUp& asked) {
+  if (members == 0) return std::nullopt;  // Nobody is in its way.
+  const MayTake may = [&](const Job& job, const Lease& lease, Yield how, std::int64_t given) {
+    return !asked.names(lease.id) &&
+           may_take(state, claimant, job, lease, how, asked.by(lease.tenant) + given);
+  };
+  for (int tries = 0; tries < kGangTries; ++tries) {
+    GangWays found =
+        ways_of_gang(state, now, {.shape = shape, .barred = claimant.barred, .closed = closed}, members, may);
+    if (found.ways.size() == members) {
+      for (Victims& way : found.ways) way.why = why_of(claimant);
+      return std::move(found.ways);
     }
-    way.why = why_of(claimant);
-    chosen.push_back(std::move(way));
+    if (found.ways.empty() || !claimant.entitled) return std::nullopt;
+    closed.insert(found.dearest);  // It may have used up what was lent on the others.
   }
-  return chosen;
+  return std::nullopt;
 }
 
 std::optional<Victims> cheapest_victims(const State& state,
                                         Instant now,
                                         const Claimant& claimant,
-                                        const policy::Shape& shape) {
+                                        const policy::Shape& shape,
+                                        const GivenUp& asked) {
   std::set<NodeId> closed;
   if (const Job* own = state.job(claimant.job)) close_forbidden(state, *own, now, closed);
-  auto ways = cheapest_victims_of_gang(state, now, claimant, shape, 1, std::move(closed));
+  auto ways = cheapest_victims_of_gang(state, now, claimant, shape, 1, std::move(closed), asked);
   if (!ways) return std::nullopt;
   return std::move(ways->front());
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/event.hpp"
+#include "engine/given_up.hpp"
 #include "engine/state.hpp"
 #include "policy/reclaim.hpp"
 
@@ -22,11 +23,6 @@ struct Claimant {
   bool entitled = false;         // Within its tenant's guarantee: may take back what was lent.
   std::vector<Barred> barred{};  // Not for it, whoever leaves it.
 };
-
-// How somebody gives way, the least harm first: with a smaller slice while it runs, with one member less from
-// its checkpoint, off its devices until they are free again, or stopped and started again.
-enum class Yield : std::uint8_t { kResize, kMember, kPark, kStop };
-constexpr std::size_t kYields = 4;
 
 struct Victim {
   LeaseId lease{};
@@ -49,15 +45,17 @@ struct Victims {
 // When the next lease that is spared for having been stopped lately may be asked again; never: none is.
 [[nodiscard]] Instant next_interruptible(const State&, Instant now);
 
-// How far somebody may be asked to go; nothing: not at all. Asked of each lease, with what its tenant gives
-// beside it, in thousandths of a GPU.
-using MayTake = std::function<std::optional<Yield>(const Job&, const Lease&, std::int64_t given)>;
+// Whether somebody may be asked to give way so. Asked of each lease, with what its tenant gives then in all,
+// in thousandths of a GPU.
+using MayTake = std::function<bool(const Job&, const Lease&, Yield how, std::int64_t given)>;
 
 struct RoomWish {
   policy::Shape shape{};
   std::vector<Barred> barred{};
   std::size_t at_most = SIZE_MAX;  // Leases on any node.
   bool only_stops = false;         // Nobody is asked for less than all he has.
+  std::set<NodeId> closed{};
+  GivenUp given{};  // On other nodes, for the same.
 };
 
 // How room could be made, node by node, least harm first.
@@ -66,11 +64,10 @@ struct RoomWish {
                                                      const RoomWish&,
                                                      const MayTake&);
 
-// The cheapest node to make room on; nothing when nobody may be asked to leave.
-[[nodiscard]] std::optional<Victims> cheapest_victims(const State&,
-                                                      Instant now,
-                                                      const Claimant&,
-                                                      const policy::Shape&);
+// The cheapest node to make room on; nothing when nobody may be asked to leave. Who was asked already is not
+// asked again.
+[[nodiscard]] std::optional<Victims> cheapest_victims(
+    const State&, Instant now, const Claimant&, const policy::Shape&, const GivenUp& asked);
 
 // The same for so many members of a gang, each on a node of its own that is not closed to it; nothing when
 // not all of them find one.
@@ -79,13 +76,11 @@ struct RoomWish {
                                                                            const Claimant&,
                                                                            const policy::Shape&,
                                                                            std::size_t members,
-                                                                           std::set<NodeId> closed);
+                                                                           std::set<NodeId> closed,
+                                                                           const GivenUp& asked);
 
 // What they are told: a smaller slice, to go off their devices, or to end; all of a gang, which goes on with
 // fewer where that is enough.
 [[nodiscard]] Events ways_made(const State&, const Claimant&, const Victims&);
-
-// What the tenant of the lease has less for it, in thousandths of a GPU: a gang is stopped whole.
-[[nodiscard]] std::int64_t given_up_by(const State&, LeaseId, Yield how);
 
 }  // namespace tranche::engine

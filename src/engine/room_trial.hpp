@@ -12,7 +12,7 @@ namespace tranche::engine {
 class RoomTrial {
  public:
   RoomTrial(const State& state, policy::NodeIndex index, const std::vector<Barred>& barred)
-      : state_(state), node_(state.index.capacity->fleet().node(index)) {
+      : state_(state), index_(index), node_(state.index.capacity->fleet().node(index)) {
     // Of a node that is not connected nothing is known here.
     const std::vector<DeviceId>& devices = state.index.capacity->devices_of(index);
     for (const Barred& one : barred)
@@ -38,6 +38,39 @@ class RoomTrial {
     yield({id, how, least.milli_each, least.vram_each});
   }
 
+  // Whoever was asked to leave for somebody has done so, wiped and all.
+  void leave(const Lease& lease) {
+    const LeaseId id = lease.id;
+    if (!lease.live() && lease.left) return open_left(id);
+    if (!lease.holds_slices() || state_.job(lease.job) == nullptr) return;
+    if (!lease.live() || lease.revoked) return yield({id, Yield::kStop});
+    if (lease.change) return yield({id, Yield::kResize, lease.change->milli, lease.change->vram});
+    yield({id, Yield::kPark});
+  }
+
+  // Where the least is left beside it; false: there is no room.
+  bool take(const policy::Shape& shape) {
+    if (!fleet().state_fits(node_, shape)) return false;
+    const policy::NodeSpec& spec = fleet().types()[node_.type];
+    std::multimap<int, int> fitting;  // By what is left.
+    for (int i = 0; i < node_.device_count; ++i) {
+      const policy::DeviceState& device = node_.devices[static_cast<std::size_t>(i)];
+      if (fleet().device_fits(spec, device, shape)) fitting.emplace(device.milli_left, i);
+    }
+    policy::Placement placement;
+    int wanted = shape.devices;
+    for (const auto& [left, i] : fitting) {
+      if (wanted-- == 0) break;
+      placement.devices = static_cast<std::uint16_t>(placement.devices | (1U << static_cast<unsigned>(i)));
+      if (shape.profile == 0) continue;
+      const policy::Geometry& table = fleet().geometry(spec);
+      const std::uint16_t used = node_.devices[static_cast<std::size_t>(i)].slots_used;
+      placement.set_slot(i, table.best_start(*table.find(shape.profile), used).value_or(0));
+    }
+    fleet().take_on(node_, shape, placement);
+    return true;
+  }
+
   void yield(const Victim& victim) {
     const Capacity& capacity = *state_.index.capacity;
     const Lease& lease = state_.leases.at(victim.lease);
@@ -54,14 +87,32 @@ class RoomTrial {
     policy::Shape less = own;
     less.milli = static_cast<std::int32_t>(victim.milli);
     less.vram = victim.vram;
-    fleet().take_on(node_, less, placement);
+    stay(less, placement);
     smaller_.emplace(victim.lease, less);
   }
 
  private:
+  void open_left(LeaseId by) {
+    const Capacity& capacity = *state_.index.capacity;
+    for (const DeviceId id : capacity.devices_of(index_)) {
+      const Device& device = state_.devices.at(id);
+      if (device.state == DeviceState::kScrubbing && device.record.left_by == by)
+        node_.devices[static_cast<std::size_t>(capacity.position_of(id))].blocked = false;
+    }
+  }
+
+  // Whoever is there becomes smaller, also where nobody new may go.
+  void stay(const policy::Shape& shape, const policy::Placement& placement) {
+    const auto before = node_.devices;
+    for (policy::DeviceState& device : node_.devices) device.blocked = false;
+    fleet().take_on(node_, shape, placement);
+    for (std::size_t i = 0; i < before.size(); ++i) node_.devices[i].blocked = before[i].blocked;
+  }
+
   [[nodiscard]] const policy::Fleet& fleet() const { return state_.index.capacity->fleet(); }
 
   const State& state_;
+  policy::NodeIndex index_;
   policy::NodeState node_;
   std::vector<Barred> barred_;
   std::map<LeaseId, policy::Shape> smaller_;

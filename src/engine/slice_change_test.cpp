@@ -143,6 +143,19 @@ TEST_CASE("resize: what is freed for somebody is his, whoever else waits") {
   CHECK(bench.job(later).state == JobState::kPending);
 }
 
+TEST_CASE("resize: who must leave a booked device alone asks nobody there for room") {
+  Bench bench;
+  Ask brief = between(250, 750);
+  brief.time = 1h;
+  const JobId large = bench.begin(bench.ana, brief);
+  const BookWindows window{.ask = gpus(1), .windows = {{bench.clock + 2h, bench.clock + 4h}}, .zone = "UTC"};
+  REQUIRE(bench.run(window, bench.bo).has_value());
+  const JobId endless = bench.submit(bench.bo, share(500));
+  bench.schedule();
+  CHECK(bench.job(endless).state == JobState::kPending);
+  CHECK_FALSE(bench.lease(large).change);
+}
+
 TEST_CASE("resize: one that does not give back what it holds keeps it, and is not asked again") {
   Bench bench;
   const JobId large = bench.begin(bench.ana, between(250, 750));
