@@ -49,7 +49,7 @@ class Walk {
     if (auto r = one_job(party, "per_job.compute_percent", limits.compute_percent, percent)) return r;
     if (auto r = one_job(party, "per_job.time", limits.time, ask_.time)) return r;
     if (auto r = one_job(party, "wall_time_max", quota.wall_time_max, ask_.time)) return r;
-    if (auto r = one_job(party, "per_job.spend", limits.spend, ask_.spend)) return r;
+    if (auto r = spend_of_one(party)) return r;
     if (auto r = one_job(party, "priority_max", quota.priority_max, std::int64_t{ask_.priority})) return r;
     if (quota.isolation && ask_.instances > 0 && !allows(*quota.isolation, ask_.isolation)) {
       return Refusal{.reason = Reason::kPolicy,
@@ -60,6 +60,22 @@ class Walk {
                      .fix = "ask for another isolation class"};
     }
     return std::nullopt;
+  }
+
+  // Zero forbids. No quota of now is that, but those of before may be: a job that names no limit passes it,
+  // too, where anything costs something.
+  std::optional<Refusal> spend_of_one(const Party& party) const {
+    const auto& limit = party.quota.per_job.spend;
+    const bool priced = !state_.prices.empty() || state_.settings.on_demand_gpu_hour > Money{};
+    if (limit == Money{} && ask_.spend == Money{} && ask_.instances > 0 && priced) {
+      return Refusal{
+          .reason = Reason::kQuota,
+          .rule = "per_job.spend",
+          .where = where(party),
+          .message = where(party) + " does not let a job spend anything",
+          .fix = "ask its administrator for: tranche quota set " + where(party) + " --job-spend 5"};
+    }
+    return one_job(party, "per_job.spend", limit, ask_.spend);
   }
 
   // Numbers of refusals: seconds, micro-units, or what the limit counts.
@@ -174,13 +190,13 @@ Duration time_in_force(const State& state, PartyId owner, const Ask& ask) {
   return time;
 }
 
-// The same for what it may cost.
+// The same for what it may cost. Of zero, which forbids, nothing came this far that costs something.
 Money spend_in_force(const State& state, PartyId owner, const Ask& ask) {
   if (ask.spend != Money{}) return ask.spend;
   Money spend{};
   for (const Party* at = state.party(owner); at != nullptr; at = state.party(at->parent)) {
     const auto& limit = at->quota.per_job.spend;
-    if (limit && (spend == Money{} || *limit < spend)) spend = *limit;
+    if (limit && *limit > Money{} && (spend == Money{} || *limit < spend)) spend = *limit;
   }
   return spend;
 }
