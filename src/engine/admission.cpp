@@ -17,8 +17,8 @@ namespace {
 // One walk up the tree. Hard limits refuse at once; limits on what is held at once may be passed on demand.
 class Walk {
  public:
-  Walk(const State& state, const Ask& ask, Instant at, Duration time)
-      : state_(state), ask_(ask), at_(at), time_(time) {
+  Walk(const State& state, const Ask& ask, Instant at, Duration time, bool is_chunk = false)
+      : state_(state), ask_(ask), at_(at), time_(time), is_chunk_(is_chunk) {
     ask_time_.time = time;
     ask_time_.instances = ask.instances;
     ask_time_.milli_each = ask.milli_each;
@@ -65,6 +65,7 @@ class Walk {
   // Zero forbids. No quota of now is that, but those of before may be: a job that names no limit passes it,
   // too, where anything costs something.
   std::optional<Refusal> spend_of_one(const Party& party) const {
+    if (is_chunk_) return std::nullopt;
     const auto& limit = party.quota.per_job.spend;
     const bool priced = !state_.prices.empty() || state_.settings.on_demand_gpu_hour > Money{};
     if (limit == Money{} && ask_.spend == Money{} && ask_.instances > 0 && priced) {
@@ -174,6 +175,7 @@ class Walk {
   const Ask& ask_;
   Instant at_;
   Duration time_;
+  bool is_chunk_;
   Ask ask_time_;
   std::optional<Refusal> first_over_;
 };
@@ -265,11 +267,10 @@ void change_usage(State& state, PartyId owner, const Ask& ask, Money hold, int s
     change(at->second.usage, ask, hold, sign);
 }
 
-}  // namespace
-
-Result<Admitted, Refusal> admit(const State& state, PartyId owner, const Ask& ask, Instant at) {
+Result<Admitted, Refusal> admit_as(
+    const State& state, PartyId owner, const Ask& ask, Instant at, bool is_chunk) {
   const Duration time = time_in_force(state, owner, ask);
-  Walk walk(state, ask, at, time);
+  Walk walk(state, ask, at, time, is_chunk);
   for (const Party* party = state.party(owner); party != nullptr; party = state.party(party->parent)) {
     if (auto refusal = walk.visit(*party)) return refuse(*refusal);
   }
@@ -293,6 +294,16 @@ Result<Admitted, Refusal> admit(const State& state, PartyId owner, const Ask& as
   if (auto refusal = funding_problem(state, owner, JobId{}, timed, admitted.admission, admitted.hold, at))
     return refuse(*refusal);
   return admitted;
+}
+
+}  // namespace
+
+Result<Admitted, Refusal> admit(const State& state, PartyId owner, const Ask& ask, Instant at) {
+  return admit_as(state, owner, ask, at, false);
+}
+
+Result<Admitted, Refusal> admit_chunk(const State& state, const JobGroup& group, Instant at) {
+  return admit_as(state, group.owner, group.ask, at, true);
 }
 
 bool may_grow(const State& state,

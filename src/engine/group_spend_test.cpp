@@ -143,6 +143,24 @@ TEST_CASE("spend limit of a job of many units: chunks run beside each other once
   CHECK(world.spent() == units(20).micros);
 }
 
+TEST_CASE("spend limit of a job of many units: a lower limit for one job binds what is submitted since") {
+  Farm world;
+  world.price(units(60), {});  // Half a unit of money for a frame.
+  const auto at_most_for_one = [&](Money limit) {
+    REQUIRE(world.run(SetQuota{world.acme, {.per_job = {.spend = limit}}}, world.root));
+  };
+  at_most_for_one(units(10));
+  const JobId film{world.state.next_job};
+  REQUIRE(world.run(world.film(12, 1), world.ana));
+  world.work(film, 4);
+  REQUIRE_FALSE(is_over(world.state.jobs.at(film).state));
+  at_most_for_one(units(5));
+  CHECK(world.run(world.film(12, 1, units(10)), world.ana).error().rule == "per_job.spend");
+  world.work(film, 60);
+  CHECK(world.state.jobs.at(film).state == JobState::kSucceeded);
+  CHECK(world.spent() > units(5).micros);
+}
+
 TEST_CASE(
     "spend limit of a job of many units: what rounding frees of a hold is no reason to look who waits") {
   Farm world;
