@@ -17,8 +17,8 @@ namespace {
 // One walk up the tree. Hard limits refuse at once; limits on what is held at once may be passed on demand.
 class Walk {
  public:
-  Walk(const State& state, const Ask& ask, Instant at, Duration time)
-      : state_(state), ask_(ask), at_(at), time_(time) {
+  Walk(const State& state, const Ask& ask, Instant at, Duration time, bool is_chunk = false)
+      : state_(state), ask_(ask), at_(at), time_(time), is_chunk_(is_chunk) {
     ask_time_.time = time;
     ask_time_.instances = ask.instances;
     ask_time_.milli_each = ask.milli_each;
@@ -49,7 +49,7 @@ class Walk {
     if (auto r = one_job(party, "per_job.compute_percent", limits.compute_percent, percent)) return r;
     if (auto r = one_job(party, "per_job.time", limits.time, ask_.time)) return r;
     if (auto r = one_job(party, "wall_time_max", quota.wall_time_max, ask_.time)) return r;
-    if (auto r = one_job(party, "per_job.spend", limits.spend, ask_.spend)) return r;
+    if (auto r = spend_of_one(party)) return r;
     if (auto r = one_job(party, "priority_max", quota.priority_max, std::int64_t{ask_.priority})) return r;
     if (quota.isolation && ask_.instances > 0 && !allows(*quota.isolation, ask_.isolation)) {
       return Refusal{.reason = Reason::kPolicy,
@@ -60,6 +60,23 @@ class Walk {
                      .fix = "ask for another isolation class"};
     }
     return std::nullopt;
+  }
+
+  // Zero forbids. No quota of now is that, but those of before may be: a job that names no limit passes it,
+  // too, where anything costs something.
+  std::optional<Refusal> spend_of_one(const Party& party) const {
+    if (is_chunk_) return std::nullopt;
+    const auto& limit = party.quota.per_job.spend;
+    const bool priced = !state_.prices.empty() || state_.settings.on_demand_gpu_hour > Money{};
+    if (limit == Money{} && ask_.spend == Money{} && ask_.instances > 0 && priced) {
+      return Refusal{
+          .reason = Reason::kQuota,
+          .rule = "per_job.spend",
+          .where = where(party),
+          .message = where(party) + " does not let a job spend anything",
+          .fix = "ask its administrator for: tranche quota set " + where(party) + " --job-spend 5"};
+    }
+    return one_job(party, "per_job.spend", limit, ask_.spend);
   }
 
   // Numbers of refusals: seconds, micro-units, or what the limit counts.
@@ -158,6 +175,7 @@ class Walk {
   const Ask& ask_;
   Instant at_;
   Duration time_;
+  bool is_chunk_;
   Ask ask_time_;
   std::optional<Refusal> first_over_;
 };
@@ -174,13 +192,13 @@ Duration time_in_force(const State& state, PartyId owner, const Ask& ask) {
   return time;
 }
 
-// The same for what it may cost.
+// The same for what it may cost. Of zero, which forbids, nothing came this far that costs something.
 Money spend_in_force(const State& state, PartyId owner, const Ask& ask) {
   if (ask.spend != Money{}) return ask.spend;
   Money spend{};
   for (const Party* at = state.party(owner); at != nullptr; at = state.party(at->parent)) {
     const auto& limit = at->quota.per_job.spend;
-    if (limit && (spend == Money{} || *limit < spend)) spend = *limit;
+    if (limit && *limit > Money{} && (spend == Money{} || *limit < spend)) spend = *limit;
   }
   return spend;
 }
@@ -249,11 +267,10 @@ void change_usage(State& state, PartyId owner, const Ask& ask, Money hold, int s
     change(at->second.usage, ask, hold, sign);
 }
 
-}  // namespace
-
-Result<Admitted, Refusal> admit(const State& state, PartyId owner, const Ask& ask, Instant at) {
+Result<Admitted, Refusal> admit_as(
+    const State& state, PartyId owner, const Ask& ask, Instant at, bool is_chunk) {
   const Duration time = time_in_force(state, owner, ask);
-  Walk walk(state, ask, at, time);
+  Walk walk(state, ask, at, time, is_chunk);
   for (const Party* party = state.party(owner); party != nullptr; party = state.party(party->parent)) {
     if (auto refusal = walk.visit(*party)) return refuse(*refusal);
   }
@@ -277,6 +294,16 @@ Result<Admitted, Refusal> admit(const State& state, PartyId owner, const Ask& as
   if (auto refusal = funding_problem(state, owner, JobId{}, timed, admitted.admission, admitted.hold, at))
     return refuse(*refusal);
   return admitted;
+}
+
+}  // namespace
+
+Result<Admitted, Refusal> admit(const State& state, PartyId owner, const Ask& ask, Instant at) {
+  return admit_as(state, owner, ask, at, false);
+}
+
+Result<Admitted, Refusal> admit_chunk(const State& state, const JobGroup& group, Instant at) {
+  return admit_as(state, group.owner, group.ask, at, true);
 }
 
 bool may_grow(const State& state,

@@ -22,6 +22,9 @@ struct Admitted {
 };
 
 [[nodiscard]] Result<Admitted, Refusal> admit(const State&, PartyId owner, const Ask&, Instant at);
+// The same for a chunk. The spend limit of its group, which was admitted, binds it: what the tree allows one
+// job since is for those that are submitted since.
+[[nodiscard]] Result<Admitted, Refusal> admit_chunk(const State&, const JobGroup&, Instant at);
 
 // Whether a job that has `now` may have `wanted`, more of the same, within all that binds it; `granted` is
 // what was given to others in the same decision.

@@ -118,6 +118,24 @@ TEST_CASE(
   CHECK(std::get<GroupFormed>(bound->back()).ask.spend == units(5));
 }
 
+TEST_CASE(
+    "admission: a spend limit of nothing for one job, as quotas of before may have, forbids what costs") {
+  Lab lab;
+  const QuotaSet before{lab.acme, {}, {.per_job = {.spend = Money{}}}};
+  apply_record(lab.state, lab.state.sequence + 1, lab.envelope(lab.root), {before});
+  CHECK(lab.limit(lab.unit, {.per_job = {.spend = units(5)}}));
+  const auto free = lab.run(SubmitJob{.ask = gpus(1)}, lab.ana);
+  REQUIRE(free);  // Nothing costs anything yet; once it does, the other limit binds.
+  CHECK(std::get<JobSubmitted>(free->front()).ask.spend == units(5));
+  const wire::PriceRule rule{.name = "all", .gpu_hour = units(1)};
+  REQUIRE(lab.run(SetPriceList{{.name = "list", .rules = {rule}}}, lab.root));
+  const auto refused = lab.run(SubmitJob{.ask = gpus(1)}, lab.ana);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().rule == "per_job.spend");
+  CHECK(refused.error().where == "acme");
+  CHECK(lab.run(SubmitJob{.ask = {.instances = 0}}, lab.ana));  // Without a device it is free.
+}
+
 TEST_CASE("admission: GPU time of a period is set aside, so it cannot be exceeded") {
   Lab lab;
   CHECK(lab.limit(lab.unit, {.gpu_seconds = at_most(3600)}));

@@ -143,6 +143,49 @@ TEST_CASE("spend limit of a job of many units: chunks run beside each other once
   CHECK(world.spent() == units(20).micros);
 }
 
+TEST_CASE("spend limit of a job of many units: a lower limit for one job binds what is submitted since") {
+  Farm world;
+  world.price(units(60), {});  // Half a unit of money for a frame.
+  const auto at_most_for_one = [&](Money limit) {
+    REQUIRE(world.run(SetQuota{world.acme, {.per_job = {.spend = limit}}}, world.root));
+  };
+  at_most_for_one(units(10));
+  const JobId film{world.state.next_job};
+  REQUIRE(world.run(world.film(12, 1), world.ana));
+  world.work(film, 4);
+  REQUIRE_FALSE(is_over(world.state.jobs.at(film).state));
+  at_most_for_one(units(5));
+  CHECK(world.run(world.film(12, 1, units(10)), world.ana).error().rule == "per_job.spend");
+  world.work(film, 60);
+  CHECK(world.state.jobs.at(film).state == JobState::kSucceeded);
+  CHECK(world.spent() > units(5).micros);
+}
+
+TEST_CASE(
+    "spend limit of a job of many units: what rounding frees of a hold is no reason to look who waits") {
+  Farm world;
+  world.price(units(1), {});
+  Ask ask = gpus(1);
+  ask.time = hours(1) - seconds(1);  // All of it costs no whole number of micro-units.
+  const JobId job = world.submit(world.ana, ask);
+  for (int i = 0; i < 2; ++i) world.submit(world.ana, ask);
+  world.schedule();
+  REQUIRE(world.live().size() == 2);  // And the third waits.
+  const LeaseId lease = world.live().front();
+  REQUIRE(world.report(lease, LeaseState::kRunning));
+  std::size_t passes_due = 0;
+  for (int i = 0; i < 60; ++i) {
+    world.schedule();
+    const Instant since = world.clock;
+    world.clock += seconds(7);
+    REQUIRE_FALSE(world.state.index.capacity->due(world.clock));
+    REQUIRE(world.meter(world.state.leases.at(lease), since));
+    if (world.state.index.capacity->due(world.clock)) ++passes_due;
+  }
+  CHECK(passes_due == 0);
+  CHECK(world.state.jobs.at(job).charged > Money{});
+}
+
 TEST_CASE("spend limit of a job of many units: frames as long as they like, and it is never passed") {
   std::size_t done = 0, spent_up = 0;
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {

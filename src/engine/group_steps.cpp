@@ -40,7 +40,7 @@ Result<Events, Refusal> chunk_events(const State& state,
                                      UnitSet units,
                                      const Chunk* copied = nullptr) {
   const Job& parent = state.jobs.at(group.id);
-  const auto admitted = admit(state, group.owner, group.ask, envelope.at);
+  const auto admitted = admit_chunk(state, group, envelope.at);
   if (!admitted) return refuse(admitted.error());
   const JobId id{state.next_job};
   JobSubmitted submitted{.id = id,

@@ -3,6 +3,7 @@
 #include "engine/market_claims.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "base/text.hpp"
 #include "engine/access.hpp"
@@ -56,6 +57,88 @@ std::vector<KeptPart> kept_parts(const State& state,
       parts.push_back({{at->first, next->first}, static_cast<std::uint32_t>(kept)});
   }
   return parts;
+}
+
+Portion portion_of(const State& state, const Contract& contract, const Device& device, const Piece& piece) {
+  const Instrument& traded = instrument_of(state, contract.book);
+  return {device, contract.quantity, traded.isolation, traded.shape, piece_under(state, piece)->start};
+}
+
+std::vector<BookedWindow> parts_within(const std::vector<BookedWindow>& windows, const TimeSpan& span) {
+  std::vector<BookedWindow> parts;
+  for (const BookedWindow& window : windows) {
+    const Instant from = std::max(window.from, span.from);
+    const Instant to = std::min(window.to, span.to);
+    if (window.state != WindowState::kClosed && from < to)
+      parts.push_back({.from = from, .to = to, .places = window.places});
+  }
+  return parts;
+}
+
+// As the events leave them; nothing: the claim is over by then.
+std::optional<std::vector<BookedWindow>> windows_after(const Booking* claim, const Events& events) {
+  if (claim == nullptr) return std::nullopt;
+  std::optional windows = claim->windows;
+  for (const Event& event : events) {
+    const auto* changed = std::get_if<WindowsChanged>(&event);
+    if (changed != nullptr && changed->id == claim->id) windows = changed->windows;
+    const auto* cancelled = std::get_if<BookingCancelled>(&event);
+    if (cancelled != nullptr && cancelled->id == claim->id) windows.reset();
+  }
+  return windows;
+}
+
+const BookedWindow* window_over(const std::vector<BookedWindow>& windows, const TimeSpan& span) {
+  const auto found = std::find_if(windows.begin(), windows.end(), [&](const BookedWindow& window) {
+    return window.state != WindowState::kClosed && window.from <= span.from && window.to >= span.to;
+  });
+  return found == windows.end() ? nullptr : &*found;
+}
+
+const Slice& slice_in(const BookedWindow& window) {
+  return window.places.front().slices.front();
+}
+
+// Whether one goes on where the other ends, so that work need not stop there.
+bool goes_on(const BookedWindow& before, const BookedWindow& after) {
+  const Slice& one = slice_in(before);
+  const Slice& other = slice_in(after);
+  return before.state != WindowState::kClosed && before.to == after.from && one.device == other.device &&
+         one.milli == other.milli && one.start == other.start;
+}
+
+// Both together: where they meet, one window with the sum.
+std::vector<BookedWindow> joined(const State& state,
+                                 const std::vector<BookedWindow>& own,
+                                 const std::vector<BookedWindow>& more) {
+  std::vector<BookedWindow> all;
+  std::set<Instant> edges;
+  for (const auto* windows : {&own, &more}) {
+    for (const BookedWindow& window : *windows) {
+      if (window.state == WindowState::kClosed) all.push_back(window);
+      if (window.state != WindowState::kClosed) edges.insert({window.from, window.to});
+    }
+  }
+  for (auto from = edges.begin(); from != edges.end() && std::next(from) != edges.end(); ++from) {
+    const TimeSpan span{*from, *std::next(from)};
+    const BookedWindow* mine = window_over(own, span);
+    const BookedWindow* added = window_over(more, span);
+    if (mine == nullptr && added == nullptr) continue;
+    BookedWindow part = mine != nullptr ? *mine : *added;
+    part.from = span.from;
+    part.to = span.to;
+    if (mine != nullptr && span.from > mine->from) part.state = WindowState::kPlanned;
+    if (mine != nullptr && added != nullptr) {
+      Slice& slice = part.places.front().slices.front();
+      const std::uint32_t sum = std::uint32_t{slice.milli} + slice_in(*added).milli;
+      slice = slice_of(state, {state.devices.at(slice.device), sum});
+    }
+    if (!all.empty() && goes_on(all.back(), part))
+      all.back().to = part.to;
+    else
+      all.push_back(std::move(part));
+  }
+  return all;
 }
 
 }  // namespace
@@ -117,6 +200,34 @@ void append_claim_cut(const State& state, ContractId contract, Instant end, Even
       WindowsChanged{claim->id, std::move(windows), "taken back by its seller, with notice", claim->owner});
 }
 
+void append_claim_back(const State& state, const Contract& contract, Instant from, Events& events) {
+  const Booking* claim = claim_of(state, contract.id);
+  const Piece* piece = state.market.pieces.find(contract.piece.value);
+  if (claim == nullptr || piece == nullptr || piece->bought == ContractId{}) return;
+  const Contract* under = state.market.contracts.find(piece->bought.value);
+  if (under == nullptr) return;
+  std::vector<BookedWindow> back = parts_within(claim->windows, {from, under->end});
+  if (back.empty()) return;
+  const Booking* own = claim_of(state, under->id);
+  if (const auto windows = windows_after(own, events)) {
+    events.emplace_back(WindowsChanged{
+        own->id, joined(state, *windows, back), "taken back from whom it was sold to", own->owner});
+    return;
+  }
+  const Piece* of = state.market.pieces.find(under->piece.value);
+  const Device* device = of == nullptr ? nullptr : state.device(device_under(state, *of));
+  // One that is interrupted has it with the rest when it is resumed.
+  if (device == nullptr || under->state != ContractState::kAgreed) return;
+  const auto before = std::count_if(events.begin(), events.end(), [](const Event& event) {
+    return std::holds_alternative<WindowsBooked>(event);
+  });
+  const ClaimId id{state.next_claim + static_cast<std::uint64_t>(before)};
+  WindowsBooked booked =
+      claim_for(state, id, under->buyer, under->id, portion_of(state, *under, *device, *of));
+  booked.windows = std::move(back);
+  events.emplace_back(std::move(booked));
+}
+
 std::optional<Refusal> append_claim_again(
     const State& state, Instant at, const Contract& contract, ClaimsMade& made, Events& events) {
   const Piece* piece = state.market.pieces.find(contract.piece.value);
@@ -124,18 +235,16 @@ std::optional<Refusal> append_claim_again(
   const TimeSpan span{std::max(contract.start, at), contract.end};
   if (device == nullptr || span.from >= span.to || claim_of(state, contract.id) != nullptr)
     return std::nullopt;
-  const Instrument& traded = instrument_of(state, contract.book);
-  const std::uint8_t start = piece_under(state, *piece)->start;
-  const auto portion = [&](std::uint32_t quantity) {
-    return Portion{*device, quantity, traded.isolation, traded.shape, start};
-  };
-  WindowsBooked booked = claim_for(
-      state, {state.next_claim + made.count}, contract.buyer, contract.id, portion(contract.quantity));
+  Portion portion = portion_of(state, contract, *device, *piece);
+  WindowsBooked booked =
+      claim_for(state, {state.next_claim + made.count}, contract.buyer, contract.id, portion);
   const WantedEnvironment none;
   std::vector<CalendarClaim> claims = made.on[device->id];
   for (const KeptPart& part : kept_parts(state, contract, span, made)) {
-    const wire::Ask ask = ask_of(state, portion(part.quantity));
-    const WindowAsk wanted{ask, booked.trust_group, none, part.span, {}, device->id, true, start, &claims};
+    portion.quantity = part.quantity;
+    const wire::Ask ask = ask_of(state, portion);
+    const WindowAsk wanted{
+        ask, booked.trust_group, none, part.span, {}, device->id, true, portion.start, &claims};
     auto places = find_places(state, at, wanted);
     if (!places) {
       return Refusal{.reason = Reason::kConflict,

@@ -208,6 +208,86 @@ TEST_CASE("market and calendar: what is sold on leaves the first buyer's claim")
   CHECK_FALSE(world.book(0, 1000, 0min, 2h).has_value());
 }
 
+// What the second tenant bought goes on to the third, in part or in whole.
+Decision sell_on(Floor& world, std::uint32_t quantity, std::int64_t after, std::uint32_t slots) {
+  return world.run(ListCapacity{.owner = world.traders[1],
+                                .bought = {1},
+                                .quantity = quantity,
+                                .first_slot = world.slot + after,
+                                .slots = slots,
+                                .price = 10},
+                   world.traders[1]);
+}
+
+TEST_CASE("market and calendar: what its seller takes back of what he sold on is his to use, and to sell") {
+  Floor world;
+  REQUIRE(world.offer(1000, 8).has_value());
+  REQUIRE(world.buy(1, 1000, 8).has_value());
+  REQUIRE(sell_on(world, 1000, 0, 8).has_value());
+  REQUIRE(world.buy(2, 1000, 8).has_value());
+  REQUIRE(world.claims(world.traders[1]).empty());
+  REQUIRE(world.run(ReclaimContract{{2}, start_of(world.slot + 4)}, world.traders[1]).has_value());
+  const auto his = world.claims(world.traders[1]);
+  REQUIRE(his.size() == 1);
+  CHECK(his[0]->contract == ContractId{1});
+  REQUIRE(his[0]->windows.size() == 1);
+  CHECK(his[0]->windows[0].from == start_of(world.slot + 4));
+  CHECK(his[0]->windows[0].to == start_of(world.slot + 8));
+  REQUIRE(sell_on(world, 1000, 6, 2).has_value());
+  REQUIRE(world.buy(2, 1000, 2, 6).has_value());
+  CHECK(world.state.booking(world.state.index.calendar->claim_of({3}))->windows[0].from ==
+        start_of(world.slot + 6));
+  CHECK(world.claims(world.traders[1])[0]->windows[0].to == start_of(world.slot + 6));
+  world.clock += 1h;
+  const JobId own = world.submit(world.traders[1], gpus(1));
+  world.schedule();
+  CHECK(world.lease_of(own).booking == his[0]->id);
+  const auto copy = decode_state(encode_state(world.state));
+  REQUIRE(copy.has_value());
+  CHECK(copy->index.calendar->claim_of({1}) == his[0]->id);
+}
+
+TEST_CASE("market and calendar: what comes back to a seller joins what he kept") {
+  Floor world;
+  for (const std::size_t who : {0U, 1U, 2U}) world.share(who);
+  REQUIRE(world.offer(1000, 8).has_value());
+  REQUIRE(world.buy(1, 1000, 8).has_value());
+  REQUIRE(sell_on(world, 600, 2, 4).has_value());
+  REQUIRE(world.buy(2, 600, 4, 2).has_value());
+  REQUIRE(world.claims(world.traders[1])[0]->windows.size() == 3);
+  REQUIRE(world.run(ReclaimContract{{2}, start_of(world.slot + 4)}, world.traders[1]).has_value());
+  const auto his = world.claims(world.traders[1]);
+  REQUIRE(his.size() == 1);
+  const auto& windows = his[0]->windows;
+  REQUIRE(windows.size() == 3);
+  CHECK(windows[1].to == start_of(world.slot + 4));
+  CHECK(windows[1].places[0].slices[0].milli == 400);
+  CHECK(windows[2].to == start_of(world.slot + 8));
+  CHECK(windows[2].places[0].slices[0].milli == 1000);
+  // All of it, before it began.
+  REQUIRE(sell_on(world, 300, 6, 2).has_value());
+  REQUIRE(world.buy(2, 300, 2, 6).has_value());
+  REQUIRE(world.run(ReclaimContract{{3}, start_of(world.slot + 6)}, world.traders[1]).has_value());
+  CHECK(world.claims(world.traders[1])[0]->windows.back().to == start_of(world.slot + 8));
+  CHECK(world.claims(world.traders[1])[0]->windows.back().places[0].slices[0].milli == 1000);
+}
+
+TEST_CASE("market and calendar: what its seller has no claim to is not bought") {
+  Floor world;
+  REQUIRE(world.offer(1000, 8).has_value());
+  REQUIRE(world.buy(1, 1000, 8).has_value());
+  REQUIRE(sell_on(world, 1000, 4, 4).has_value());
+  const Booking& claim = *world.claims(world.traders[1])[0];
+  std::vector<BookedWindow> less = claim.windows;
+  less[0].to = start_of(world.slot + 6);
+  const WindowsChanged lost{claim.id, less, "test", claim.owner};
+  apply_record(world.state, world.state.sequence + 1, world.envelope({}), {lost});
+  const Money before = world.free(2);
+  CHECK_FALSE(world.buy(2, 1000, 4, 4).has_value());
+  CHECK(world.free(2) == before);
+  CHECK(world.state.market.contracts.ids().size() == 1);
+}
+
 TEST_CASE("market and calendar: a contract that is interrupted loses its claim, one resumed has it again") {
   Floor world;
   REQUIRE(world.offer(1000, 8).has_value());

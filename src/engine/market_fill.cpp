@@ -20,10 +20,8 @@ bool admits(const void* context, const MarketOrder& ask, const MarketOrder& bid)
   const Piece* piece =
       fresh != nullptr && fresh->id.value == ask.piece ? fresh : state.market.pieces.find(ask.piece);
   if (piece == nullptr || !may_meet(state, *piece, ask, bid)) return false;
-  if (!is_held_until(state, *piece, std::min(ask.end_slot(), bid.end_slot()))) return false;
-  // What fails after it was offered is not sold while it is out of service.
-  const Device* device = state.device(device_under(state, *piece));
-  if (device != nullptr && !is_in_service(device->state)) return false;
+  const std::int64_t first = std::max(ask.first_slot, bid.first_slot);
+  if (!can_be_sold(state, *piece, ask, first, std::min(ask.end_slot(), bid.end_slot()))) return false;
   const auto& [parties, kinds] = piece->audience;
   const bool known = parties.empty() || std::any_of(parties.begin(), parties.end(), [&](PartyId party) {
                        return is_at_or_below(state, bid.party, party);
@@ -105,6 +103,16 @@ void append_decay(const State& state, Instant at, Events& events) {
 }
 
 }  // namespace
+
+bool can_be_sold(const State& state,
+                 const Piece& piece,
+                 const MarketOrder& ask,
+                 std::int64_t first_slot,
+                 std::int64_t end_slot) {
+  if (!is_held(state, piece, ask, first_slot, end_slot)) return false;
+  const Device* device = state.device(device_under(state, piece));
+  return device == nullptr || is_in_service(device->state);
+}
 
 Money value_of(const policy::Fill& fill, Instant at) {
   const std::int64_t whole = fill.price * fill.quantity * fill.slots;

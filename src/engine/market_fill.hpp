@@ -11,6 +11,10 @@ struct Admitting {
   const Piece* fresh = nullptr;  // A piece that is not in the state yet.
 };
 [[nodiscard]] policy::Admission admission_of(const Admitting&);
+// Whether the seller has it himself in those slots, and its device is in service: what fails, or is taken
+// back from him after he offered it, is not sold.
+[[nodiscard]] bool can_be_sold(
+    const State&, const Piece&, const MarketOrder& ask, std::int64_t first_slot, std::int64_t end_slot);
 // Counted from now on: the slot that runs, of which only the rest is paid, and as many as were asked for. An
 // order for no slots stays one for none.
 template <class Wanted>

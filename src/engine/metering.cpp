@@ -16,6 +16,7 @@ namespace tranche::engine {
 namespace {
 
 constexpr std::int64_t kMillion = 1'000'000;
+constexpr std::int64_t kRoundingMost = 100;  // Micro-units; nothing starts for so little.
 
 struct Priced {
   Money amount{};
@@ -83,6 +84,17 @@ std::uint32_t used_milli(const MeterPlan& plan, const Charged& event) {
                             ? Int128{0}
                             : Int128{event.vram_byte_seconds} * 1000 / (Int128{plan.memory_bytes} * seconds);
   return static_cast<std::uint32_t>(std::min<Int128>(std::max(busy, memory), 1000));
+}
+
+// Whether another chunk waits for money of the limit that it is under with this one.
+bool is_waited_for(const State& state, JobId chunk) {
+  const auto parent = state.index.work->group_of.find(chunk);
+  if (parent == state.index.work->group_of.end()) return false;
+  const JobGroup& group = state.work.groups.at(parent->second);
+  return group.ask.spend > Money{} &&
+         std::any_of(group.chunks.begin(), group.chunks.end(), [&](const Chunk& other) {
+           return state.jobs.at(other.job).state == JobState::kPending;
+         });
 }
 
 }  // namespace
@@ -214,8 +226,8 @@ void apply(State& state, const Envelope& envelope, const Charged& event) {
   }
   hold(state.ledger, account, event.held);
   const std::int64_t more = event.held.micros - meter.held.micros;
-  if (more + event.amount.micros < 0)
-    state.index.capacity->changed();  // Less is set aside: others may start.
+  const std::int64_t freed = -(more + event.amount.micros);
+  if (freed > kRoundingMost && is_waited_for(state, event.job)) state.index.capacity->changed();
   const Money drawn = draw_admission_hold(state, event.job, {more + event.amount.micros});
   reserve_spend(state, event.party, {more - drawn.micros});
   const auto job = state.jobs.find(event.job);

@@ -199,8 +199,7 @@ class Model {
     deal.lot = {piece.bought == ContractId{} ? piece.device : DeviceId{}, piece.bought};
     deal.quantity = event.quantity;
     sell(deal.lot, event.first_slot, event.slots, event.quantity);
-    // A quote holds whatever happens to it meanwhile; what is not delivered then is refunded.
-    if (!quoted_.contains(event.buy)) check_held(deal);
+    check_held(deal);
     resales += piece.bought != ContractId{};
     deals_[event.contract.value] = std::move(deal);
     for (const std::uint64_t id : {event.buy, event.sell})

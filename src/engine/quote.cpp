@@ -118,6 +118,22 @@ const Quote* find_quote(const State& state, QuoteId id) {
   return found == state.market.quotes.end() ? nullptr : &found->second;
 }
 
+// A seller may lose what he offers while it is quoted: who sold it to him takes it back, or its device fails.
+std::optional<Refusal> lost_problem(const State& state, const Quote& quote) {
+  const bool there = std::all_of(quote.asks.begin(), quote.asks.end(), [&](const QuotedAsk& one) {
+    const MarketOrder* part = state.market.books.order(one.ask);
+    const Piece* piece = part == nullptr ? nullptr : state.market.pieces.find(part->piece);
+    return piece != nullptr && can_be_sold(state, *piece, *part, part->first_slot, part->end_slot());
+  });
+  if (there) return std::nullopt;
+  return Refusal{.reason = Reason::kConflict,
+                 .rule = "contract",
+                 .message = "what " + id_text("quo_", quote.id.value) +
+                            " is for was taken back from its seller, or its device is out of service",
+                 .fix = "ask again: tranche market quote … --keep; the money for this one is free at " +
+                        text(quote.expires)};
+}
+
 }  // namespace
 
 Decision decide(const State& state, const Envelope& envelope, const Actor& actor, const KeepQuote& command) {
@@ -184,6 +200,7 @@ Decision decide(const State& state, const Envelope& envelope, const Actor& actor
                 .rule = "expired",
                 .message = id_text("quo_", quote->id.value) + " was kept until " + text(quote->expires),
                 .fix = "ask again: tranche market quote … --keep"});
+  if (auto r = lost_problem(state, *quote)) return refuse(*r);
   Events events;
   Money paid{};
   std::uint64_t next = state.market.next_contract;

@@ -115,6 +115,47 @@ TEST_CASE(
   CHECK(world.run(world.question(2, 100, 2), world.traders[2]).error().rule == "quote_for");
 }
 
+TEST_CASE(
+    "quote: one of what was taken back from its seller meanwhile buys nothing, and its money is freed") {
+  Quoting world;
+  REQUIRE(world.list(0, world.device(0), 500, world.slot, 8));
+  REQUIRE(world.run(world.bid(1, 500, world.slot, 8, 1000, TimeInForce::kFok), world.traders[1]));
+  const ListCapacity again{.owner = world.traders[1],
+                           .bought = {1},
+                           .quantity = 1000,
+                           .first_slot = world.slot,
+                           .slots = 8,
+                           .price = 600};
+  REQUIRE(world.run(again, world.traders[1]));
+  const Quote kept = world.keep(2, 1000, 8);
+  REQUIRE(world.run(ReclaimContract{{1}, start_of(world.slot + 4)}, world.traders[0]));
+  const auto taken = world.run(TakeQuote{kept.id}, world.traders[2]);
+  REQUIRE_FALSE(taken);
+  CHECK(taken.error().rule == "contract");
+  CHECK(taken.error().message.find("taken back") != std::string::npos);
+  CHECK(world.state.market.contracts.ids().size() == 1);
+  world.clock = kept.expires;
+  REQUIRE(world.run(Tick{}));
+  CHECK(world.free(2) == units(1'000'000));
+  world.check_money();
+}
+
+TEST_CASE("quote: one of a device that failed meanwhile buys nothing") {
+  Quoting world;
+  world.node("a", 1);
+  const DeviceId device = world.device(0);
+  REQUIRE(world.list(0, device, 500, world.slot, 8));
+  const Quote quote = world.keep(2);
+  const DeviceStateChanged failed{device, DeviceState::kHealthy, DeviceState::kQuarantined, "test"};
+  apply_record(world.state, world.state.sequence + 1, world.envelope({}), {failed});
+  const auto taken = world.run(TakeQuote{quote.id}, world.traders[2]);
+  REQUIRE_FALSE(taken);
+  CHECK(taken.error().rule == "contract");
+  world.clock = quote.expires;
+  REQUIRE(world.run(Tick{}));
+  CHECK(world.free(2) == units(1'000'000));
+}
+
 TEST_CASE("quote: over several offers, best first; a snapshot in the middle changes nothing") {
   Quoting world;
   REQUIRE(world.list(0, world.device(0), 500, world.slot, 8));

@@ -65,9 +65,12 @@ Decision decide(const State& state,
   const Instant at = slot_end(std::max(wanted, envelope.at));
   if (auto refusal = notice_problem(state, *contract, envelope.at, at)) return refuse(*refusal);
   if (at <= contract->start) {  // Nothing of it was to be delivered yet.
-    if (auto events = substitute(state, *contract, envelope.at); !events.empty()) return events;
-    Events events{settle(state, *contract, envelope.at, true)};
-    append_claim_end(state, contract->id, events);
+    Events events = substitute(state, *contract, envelope.at);
+    if (events.empty()) {
+      events.emplace_back(settle(state, *contract, envelope.at, true));
+      append_claim_end(state, contract->id, events);
+    }
+    append_claim_back(state, *contract, contract->start, events);
     return events;
   }
   const ContractReclaimed reclaimed = cut(state, *contract, at);
@@ -76,6 +79,7 @@ Decision decide(const State& state,
   if (events.empty()) events = {reclaimed};
   append_claims(state, envelope.at, events);
   append_claim_cut(state, contract->id, at, events);
+  append_claim_back(state, *contract, at, events);
   return events;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "engine/claim_parts.hpp"
 #include "engine/contract_terms.hpp"
 #include "engine/market_portion.hpp"
 #include "engine/refusals.hpp"
@@ -25,6 +26,30 @@ std::uint32_t most_offered(const State& state, const Resale& resale) {
           piece.promised[static_cast<std::size_t>(slot - piece.first_slot)];
   }
   return by_slot.empty() ? 0 : *std::max_element(by_slot.begin(), by_slot.end());
+}
+
+bool has(const Booking& claim, const TimeSpan& span, std::uint32_t milli) {
+  return std::any_of(claim.windows.begin(), claim.windows.end(), [&](const BookedWindow& window) {
+    return window.state != WindowState::kClosed && window.from <= span.from && window.to >= span.to &&
+           window.places.front().slices.front().milli >= milli;
+  });
+}
+
+// Whether the claim of a contract has what an ask sells of it. Nothing that is over counts.
+bool is_claimed(const State& state,
+                const Contract& contract,
+                const MarketOrder& ask,
+                std::int64_t first,
+                std::int64_t end) {
+  const Booking* claim = claim_of(state, contract.id);
+  const bool parted = !instrument_of(state, contract.book).shape.empty();  // It is sold whole.
+  for (std::int64_t slot = std::max(first, slot_of(state.now)); slot < end; ++slot) {
+    const std::uint32_t open = ask.open_at(slot);
+    if (open == 0) continue;
+    const TimeSpan span{std::max(start_of(slot), state.now), start_of(slot + 1)};
+    if (claim == nullptr || !has(*claim, span, parted ? 1 : open)) return false;
+  }
+  return true;
 }
 
 Action right_to_sell(const Piece* piece) {
@@ -75,11 +100,16 @@ std::optional<Refusal> resale_problem(const State& state, const Resale& resale) 
                  .asked = resale.quantity};
 }
 
-bool is_held_until(const State& state, const Piece& piece, std::int64_t end_slot) {
+bool is_held(const State& state,
+             const Piece& piece,
+             const MarketOrder& ask,
+             std::int64_t first_slot,
+             std::int64_t end_slot) {
   if (piece.bought == ContractId{}) return true;
   const Contract* contract = state.market.contracts.find(piece.bought.value);
-  return contract != nullptr && contract->state == ContractState::kAgreed &&
-         contract->end >= start_of(end_slot);
+  if (contract == nullptr || contract->state != ContractState::kAgreed || contract->end < start_of(end_slot))
+    return false;
+  return device_under(state, piece) == DeviceId{} || is_claimed(state, *contract, ask, first_slot, end_slot);
 }
 
 }  // namespace tranche::engine

@@ -22,7 +22,9 @@ struct Resale {
 };
 // Why that cannot be offered. What else of the contract is offered or sold counts against it.
 [[nodiscard]] std::optional<Refusal> resale_problem(const State&, const Resale&);
-// Whether what the piece sells is the seller's for as long: a contract may be cut short, interrupted or over.
-[[nodiscard]] bool is_held_until(const State&, const Piece&, std::int64_t end_slot);
+// Whether what the ask sells of the piece in those slots is the seller's own: a contract may be cut short,
+// interrupted or over, and where its claim lacks that part nobody could use what he buys.
+[[nodiscard]] bool is_held(
+    const State&, const Piece&, const MarketOrder& ask, std::int64_t first_slot, std::int64_t end_slot);
 
 }  // namespace tranche::engine

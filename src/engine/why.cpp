@@ -118,7 +118,7 @@ std::optional<Refusal> money_problem(const State& state, const Job& job) {
 
 // Which rule lets no further chunk of a group in.
 std::pair<WaitReason, std::string> no_chunk_story(const State& state, const JobGroup& group) {
-  const auto admitted = admit(state, group.owner, group.ask, state.now);
+  const auto admitted = admit_chunk(state, group, state.now);
   if (admitted) return {WaitReason::kCapacity, "its next chunk is being made"};
   const Refusal& refusal = admitted.error();
   return {refusal.reason == Reason::kBudget ? WaitReason::kBudget : WaitReason::kQuota,
