@@ -141,6 +141,27 @@ std::vector<BookedWindow> joined(const State& state,
   return all;
 }
 
+// What was sold on of a contract, however often, is not delivered for longer than that.
+void append_cuts_above(const State& state,
+                       ContractId contract,
+                       const TimeSpan& span,
+                       std::vector<BookedWindow>& back,
+                       Events& events) {
+  const auto made_of = sold_on(state);
+  std::vector<ContractId> ended{contract};
+  for (std::size_t i = 0; i < ended.size(); ++i) {
+    const auto [first, last] = made_of.equal_range(ended[i]);
+    for (auto one = first; one != last; ++one) {
+      ended.push_back(one->second);
+      const auto windows = windows_after(claim_of(state, one->second), events);
+      const auto parts = parts_within(windows.value_or(std::vector<BookedWindow>{}), span);
+      if (parts.empty()) continue;
+      back = joined(state, back, parts);
+      append_claim_cut(state, one->second, span.from, events);
+    }
+  }
+}
+
 }  // namespace
 
 const Booking* claim_of(const State& state, ContractId contract) {
@@ -189,24 +210,28 @@ void append_claim_end(const State& state, ContractId contract, Events& events) {
 
 void append_claim_cut(const State& state, ContractId contract, Instant end, Events& events) {
   const Booking* claim = claim_of(state, contract);
-  if (claim == nullptr) return;
+  const auto before = windows_after(claim, events);
+  if (!before) return;
   std::vector<BookedWindow> windows;
-  for (BookedWindow window : claim->windows) {
+  for (BookedWindow window : *before) {
     if (window.from >= end) continue;
     window.to = std::min(window.to, end);
     windows.push_back(std::move(window));
   }
+  if (windows.empty()) return append_claim_end(state, contract, events);
   events.emplace_back(
       WindowsChanged{claim->id, std::move(windows), "taken back by its seller, with notice", claim->owner});
 }
 
 void append_claim_back(const State& state, const Contract& contract, Instant from, Events& events) {
-  const Booking* claim = claim_of(state, contract.id);
   const Piece* piece = state.market.pieces.find(contract.piece.value);
-  if (claim == nullptr || piece == nullptr || piece->bought == ContractId{}) return;
+  if (piece == nullptr || piece->bought == ContractId{}) return;
   const Contract* under = state.market.contracts.find(piece->bought.value);
   if (under == nullptr) return;
-  std::vector<BookedWindow> back = parts_within(claim->windows, {from, under->end});
+  const TimeSpan span{from, under->end};
+  std::vector<BookedWindow> back;
+  if (const Booking* claim = claim_of(state, contract.id)) back = parts_within(claim->windows, span);
+  append_cuts_above(state, contract.id, span, back, events);
   if (back.empty()) return;
   const Booking* own = claim_of(state, under->id);
   if (const auto windows = windows_after(own, events)) {

@@ -37,7 +37,7 @@ void append_claim_end(const State&, ContractId, Events&);
 // The claim of a contract that ends earlier than it was agreed.
 void append_claim_cut(const State&, ContractId, Instant end, Events&);
 // What of a contract's claim its seller, who had bought it himself, has back from then on: his own claim gets
-// it. After whatever else the events do with that.
+// it, also where it was sold on once more. After whatever else the events do with that.
 void append_claim_back(const State&, const Contract&, Instant from, Events&);
 // Offers that nobody bought, under work of their owner that starts there: he has the time himself.
 void append_taken_back(const State&, Instant at, const Job&, const std::vector<Slice>&, Events&);

@@ -3,7 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include "base/random.hpp"
 #include "base/text.hpp"
+#include "engine/contract_terms.hpp"
 #include "engine/market_world.hpp"
 #include "engine/snapshot.hpp"
 
@@ -270,6 +272,115 @@ TEST_CASE("market and calendar: what comes back to a seller joins what he kept")
   REQUIRE(world.run(ReclaimContract{{3}, start_of(world.slot + 6)}, world.traders[1]).has_value());
   CHECK(world.claims(world.traders[1])[0]->windows.back().to == start_of(world.slot + 8));
   CHECK(world.claims(world.traders[1])[0]->windows.back().places[0].slices[0].milli == 1000);
+}
+
+// Of a contract that stands, with all those under it.
+bool stands(const State& state, const Contract& contract) {
+  const Piece* piece = state.market.pieces.find(contract.piece.value);
+  if (contract.state != ContractState::kAgreed || piece == nullptr) return false;
+  if (piece->bought == ContractId{}) return true;
+  const Contract* under = state.market.contracts.find(piece->bought.value);
+  return under != nullptr && under->end >= contract.end && stands(state, *under);
+}
+
+// Nothing is booked twice, and every buyer has in the calendar what he bought and did not sell on.
+void check_claims(const State& state, Instant now) {
+  std::map<std::int64_t, std::int64_t> booked, sold;
+  std::map<ContractId, std::map<std::int64_t, std::int64_t>> had, wanted;
+  for (const auto& [id, booking] : state.bookings)
+    for (const BookedWindow& window : booking.windows)
+      for (std::int64_t slot = slot_of(now) + 1; slot < slot_of(window.to); ++slot)
+        if (booking.state == BookingState::kBooked && window.from <= start_of(slot)) {
+          booked[slot] += window.places[0].slices[0].milli;
+          had[booking.contract][slot] += window.places[0].slices[0].milli;
+        }
+  for (const auto& [slot, milli] : booked) CHECK(milli <= 1000);
+  for (const std::uint64_t id : state.market.contracts.ids()) {
+    const Contract& contract = *state.market.contracts.find(id);
+    const Piece* piece = state.market.pieces.find(contract.piece.value);
+    for (std::int64_t slot = slot_of(now) + 1; slot < slot_of(contract.end); ++slot) {
+      if (slot < contract.first_slot || is_over(contract.state) || piece == nullptr) continue;
+      wanted[contract.id][slot] += contract.quantity;
+      wanted[piece->bought][slot] -= contract.quantity;
+    }
+  }
+  for (const std::uint64_t id : state.market.contracts.ids()) {
+    const Contract& contract = *state.market.contracts.find(id);
+    for (std::int64_t slot = slot_of(now) + 1; stands(state, contract) && slot < slot_of(contract.end);
+         ++slot) {
+      if (slot < contract.first_slot) continue;
+      CAPTURE(id);
+      CAPTURE(slot - slot_of(now));
+      CHECK(had[contract.id][slot] == wanted[contract.id][slot]);
+    }
+  }
+}
+
+TEST_CASE("market and calendar: whoever sells, sells on and takes back, every buyer has what he bought") {
+  std::size_t sold_on = 0, taken_back = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const auto below = [&](std::uint64_t most) { return static_cast<std::uint32_t>(random.below(most)); };
+    Floor world;
+    for (const std::size_t who : {0U, 1U, 2U}) world.share(who);
+    for (int step = 0; step < 150; ++step) {
+      const std::int64_t first = world.now_slot() + below(12);
+      const std::uint32_t quantity = 100 * (1 + below(10)), slots = 1 + below(8);
+      const ContractId contract{world.state.market.next_contract -
+                                std::min<std::uint64_t>(below(8), world.state.market.next_contract)};
+      const Contract* known = world.state.market.contracts.find(contract.value);
+      const std::size_t who = below(3);
+      switch (below(7)) {
+        case 0:
+          world.clock += Duration(std::chrono::minutes(1 + below(20)));
+          REQUIRE(world.run(Tick{}));
+          world.schedule();
+          break;
+        case 1:
+          world.run(ListCapacity{.owner = world.traders[0],
+                                 .device = world.gpu,
+                                 .quantity = 1000,
+                                 .first_slot = first,
+                                 .slots = 1 + below(16),
+                                 .price = 10},
+                    world.traders[0]);
+          break;
+        case 2:
+        case 3:
+          if (known == nullptr) break;
+          world.run(ListCapacity{.owner = known->buyer,
+                                 .bought = contract,
+                                 .quantity = std::min(quantity, known->quantity),
+                                 .first_slot = std::max(known->first_slot, world.now_slot()) + below(4),
+                                 .slots = slots,
+                                 .price = 8 + below(4)},
+                    known->buyer);
+          break;
+        case 4: {
+          if (known == nullptr) break;
+          const Instant end = start_of(std::max(known->first_slot, world.now_slot()) + below(8));
+          const Piece* piece = world.state.market.pieces.find(known->piece.value);
+          const bool resold = piece != nullptr && piece->bought != ContractId{};
+          if (world.run(ReclaimContract{contract, end}, known->seller)) taken_back += resold;
+          break;
+        }
+        default: {
+          const std::uint64_t before = world.state.market.next_contract;
+          PlaceOrder bid = world.bid(who, 12, first, slots, quantity, TimeInForce::kIoc);
+          bid.slots_min = 1;
+          if (world.state.market.instruments.empty()) break;
+          if (world.run(bid, world.traders[who]))
+            for (std::uint64_t id = before; id < world.state.market.next_contract; ++id)
+              sold_on += world.state.market.pieces.find(world.state.market.contracts.find(id)->piece.value)
+                             ->bought != ContractId{};
+        }
+      }
+      check_claims(world.state, world.clock);
+    }
+  }
+  CHECK(sold_on > 100);
+  CHECK(taken_back > 20);
 }
 
 TEST_CASE("market and calendar: what its seller has no claim to is not bought") {
