@@ -171,9 +171,8 @@ bool Pass::keeps_failing(const WaitingKey& key, const Job& job) const {
 bool Pass::is_due(PartyId tenant, const Job& job) const {
   std::int64_t milli = started_by(tenant) + job.ask.gpu_milli();
   for (const auto& [id, nodes] : promised_) {
-    const Job* other = state_.job(id);
-    const bool waits = other != nullptr && other->state == JobState::kPending && id != job.id;
-    if (waits && tenant_of(state_, other->owner) == tenant) milli += other->ask.gpu_milli();
+    const Job* other = id == job.id ? nullptr : waiting(id);
+    if (other != nullptr && tenant_of(state_, other->owner) == tenant) milli += other->ask.gpu_milli();
   }
   return within_guarantee(state_, tenant, milli);
 }
