@@ -422,6 +422,7 @@ def help_and_completion(w):
     error(w, code=2)
     error(w, "quota", code=2)
     assert w.cli("--version").strip()
+    assert "\nSubcommands:" not in w.cli("--help"), "a command stands under no topic: src/cli/topics.cpp"
     assert "agent-sandbox" not in w.cli("--help") and ["agent-sandbox"] in paths, "there, and not in the list"
     script = w.folder / "completion.bash"
     script.write_text(w.cli("completion", "bash"))

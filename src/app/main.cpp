@@ -2,6 +2,7 @@
 // The one `tranche` binary: server, agent, broker and the command for people, as subcommands.
 #include "app/commands.hpp"
 #include "cli/commands.hpp"
+#include "cli/topics.hpp"
 
 namespace tranche {
 namespace {
@@ -17,6 +18,7 @@ void add_all_commands(const cli::Command& root, cli::Program& program, int& stat
   app::add_sim_commands(root, program);
   app::add_advise_command(root, program);
   app::add_device_commands(root, program);
+  cli::arrange_by_topic(root);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 
 namespace tranche::cli {
 
@@ -100,6 +101,15 @@ void Command::callback(std::function<void()> run) const {
 
 void Command::also(const std::string& name) const {
   app_->alias(name);
+}
+
+void Command::gather(const std::string& heading, std::string_view names) const {
+  std::istringstream words{std::string(names)};
+  for (std::string name; words >> name;) {
+    for (CLI::App* const command : app_->get_subcommands([&](CLI::App* one) { return one->get_name() == name; })) {
+      command->group(heading);
+    }
+  }
 }
 
 void Command::hide() const {

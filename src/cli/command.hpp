@@ -57,6 +57,8 @@ class Command {
   Option add_flag(const std::string& name, bool& value, const std::string& about) const;
   void callback(std::function<void()> run) const;
   void also(const std::string& name) const;                          // Another name for it.
+  // Lists those of its subcommands that `names` has, with a space between them, under a heading.
+  void gather(const std::string& heading, std::string_view names) const;
   void hide() const;                                                 // Nobody types it: not in the list.
   [[nodiscard]] std::size_t count(const std::string& option) const;  // How often it was given.
   [[nodiscard]] bool subcommand_given() const;
