@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """The guard from outside, on the simulated device: what programs see, what is refused, and who tries to get away."""
 import json
+import os
+import pty
 import re
+import select
 import signal
 import subprocess
 
@@ -464,6 +467,37 @@ for words, why in wrong:
     check(f"usage: {' '.join(words)} is refused, and why", told.returncode == 2 and why in told.stderr, told)
 told = guard("wrong", "limit", "any")
 check("usage: a change of nothing is refused", told.returncode == 2 and "nothing to change" in told.stderr, told)
+
+# --- at a terminal ----------------------------------------------------------------------------------------------
+def at_a_terminal(script, *typed):
+    """What a terminal shows of `guard run -- sh -c SCRIPT`: each of `typed` is a line to wait for and the keys then pressed."""
+    child, terminal = pty.fork()
+    if child == 0:
+        words = guard_command(["--vram", "1GiB", "--quiet"], ["sh", "-c", script])
+        os.execve(str(words[0]), list(map(str, words)), environment("terminal"))
+    shown = ""
+    for awaited, keys in [*typed, (None, "")]:
+        while awaited is None or awaited not in shown:
+            ready, _, _ = select.select([terminal], [], [], 60)
+            try:
+                piece = os.read(terminal, 4096).decode() if ready else ""
+            except OSError:  # The other end was closed.
+                piece = ""
+            if not piece:
+                break
+            shown += piece
+        if awaited is not None and awaited in shown:
+            os.write(terminal, keys.encode())
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(terminal)
+    return shown
+
+
+shown = at_a_terminal("echo name?; read name; echo hello $name", ("name?", "ada\n"))
+check("terminal: a program reads what is typed", "hello ada" in shown, shown)
+shown = at_a_terminal("trap 'echo asked to end; exit' INT; echo works; while :; do sleep 1; done", ("works", "\x03"))
+check("terminal: Ctrl-C reaches the program, once", shown.count("asked to end") == 1, shown)
 
 # --- deaths ---------------------------------------------------------------------------------------------------
 holder = probe(r"""int main() { DEVICE CUdeviceptr p; if (cuMemAlloc_v2(&p, 700 << 20)) return 9; puts("held"); fflush(stdout);

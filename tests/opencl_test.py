@@ -143,6 +143,39 @@ def handover_is_verified():
           [got.get(key) for key in ("done", "left", "inside")] == [0, 1, 1], (got, err))
 
 
+def nobody_finds_what_was_left():
+    """On a device whose memory keeps what it held, which PoCL's does not: a layer under the guard sees to that."""
+    def found(broker, *, fault="used", **options):
+        layers = f"OPENCL_LAYERS={PROGRAMS / 'libfaulty-opencl.so'}:{BUILD / 'libtranche-guard.so'}"
+        got, _, err = answer(["env", layers, f"TRANCHE_FAULT={fault}", PROGRAMS / "cl_found"], "--socket", broker, **options)
+        return [got.get(where) for where in ("buffer", "image", "shared")], sorted(
+            int(line.split()[1]) for line in err.splitlines() if line.startswith("faulty-opencl:")), err
+
+    size = 64 * 64 * 4
+    all_of_it, nothing = [size, size, 2 * size], [0, 0, 0]
+    # What the first tenant finds on a clean device, how much it leaves in what goes back, and what the next one finds.
+    ways = {"alone": [all_of_it, [size] * 4, nothing], "sharing": [all_of_it, [], all_of_it],
+            "sharing, and the device fills nothing": [[None] * 3, [size] * 2, nothing]}
+    for way, expected in ways.items():
+        socket = pathlib.Path(folder.name) / f"contents-{len(results)}.sock"
+        broker = subprocess.Popen([str(BUILD / "tranche"), "broker", "--socket", str(socket)])
+        while not socket.exists():
+            time.sleep(0.01)
+        neighbour = guarded([PROGRAMS / "cl_steps", "--steps", "100000", "--mib", "1", "--step-ms", "50"], "--socket",
+                            str(socket), name="neighbour") if way != "alone" else None
+        if neighbour:
+            neighbour.stdout.readline()
+        first = found(str(socket), fault="used,unfillable" if expected[0] == [None] * 3 else "used")
+        second = found(str(socket))
+        check(f"contents, {way}: nobody finds what another left, and a clean device is not zeroed",
+              [*first[:2], second[0]] == expected, (first, second))
+        if expected[0] == [None] * 3:
+            check("contents: memory that cannot be zeroed is not given out on a dirty device", "status = -4" in first[2], first)
+        for process in filter(None, (neighbour, broker)):
+            process.terminate()
+            process.communicate(timeout=60)
+
+
 def filters_of_ffmpeg_run():
     """Not in the bootstrap everywhere: it asks more of a driver than our own programs do."""
     if shutil.which("ffmpeg") is None:
@@ -183,6 +216,7 @@ def main():
     cannot_be_switched_off()
     measuring_is_not_seen()
     handover_is_verified()
+    nobody_finds_what_was_left()
     filters_of_ffmpeg_run()
     pause_gives_back(sharing=False)
     pause_gives_back(sharing=True)

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "app/terminal_turn.hpp"
 #include "base/text.hpp"
 #include "cli/output.hpp"
 #include "guard/broker_client.hpp"
@@ -55,8 +56,12 @@ void prepend_variable(const char* name, const std::string& value) {
   ::setenv(name, (before == nullptr || *before == 0 ? value : value + ":" + before).c_str(), 1);
 }
 
-[[noreturn]] void become(const GuardRun& run, const std::string& tenant_socket, const sigset_t& mask) {
+[[noreturn]] void become(const GuardRun& run,
+                         const std::string& tenant_socket,
+                         const TerminalTurn& terminal,
+                         const sigset_t& mask) {
   ::setpgid(0, 0);
+  terminal.give_to(::getpid());
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
   const std::string library = guard_library();
   prepend_variable("LD_PRELOAD", library);
@@ -126,13 +131,20 @@ struct Place {
 };
 
 // Waits for the job; passes signals on; warns with the checkpoint signal and ends it when its time is over.
-int supervise(
-    const GuardRun& run, Place& place, pid_t job, int signals, std::uint64_t warn_at, std::uint64_t end_at) {
+int supervise(const GuardRun& run,
+              Place& place,
+              TerminalTurn& terminal,
+              pid_t job,
+              int signals,
+              std::uint64_t warn_at,
+              std::uint64_t end_at) {
   bool warned = false;
   bool ended = false;
   for (;;) {
     int status = 0;
-    if (::waitpid(job, &status, WNOHANG) == job) {
+    const bool changed = ::waitpid(job, &status, WNOHANG | WUNTRACED) == job;
+    if (changed && WIFSTOPPED(status)) terminal.stopped(job);
+    if (changed && !WIFSTOPPED(status)) {
       ::kill(-job, SIGKILL);  // What it left running has no limits' keeper any more.
       return ended ? cli::kTimedOut : code_of(status);
     }
@@ -232,11 +244,13 @@ int guard_run(const GuardRun& run) {
     ::sigaddset(&watched, signal);
   ::sigprocmask(SIG_BLOCK, &watched, &before);
   const int signals = ::signalfd(-1, &watched, SFD_CLOEXEC);
+  TerminalTurn terminal;
   const pid_t job = ::fork();
   if (job < 0) throw std::runtime_error("cannot start the job");
-  if (job == 0) become(run, place.socket, before);
+  if (job == 0) become(run, place.socket, terminal, before);
   ::setpgid(job, job);
-  const int code = supervise(run, place, job, signals, warn_at, end_at);
+  terminal.give_to(job);
+  const int code = supervise(run, place, terminal, job, signals, warn_at, end_at);
   if (!run.quiet) print_summary(*place.regions, run.devices);
   if (place.broker) place.broker->remove_tenant(run.tenant);
   ::close(signals);

@@ -11,6 +11,8 @@ namespace {
 constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr std::uint64_t kPollActiveNs = 5'000'000;
 constexpr std::uint64_t kPollIdleNs = 100'000'000;
+constexpr std::uint64_t kLooksALead = 8;           // At what nobody rings for: work that was confirmed.
+constexpr std::uint64_t kLookEveryNs = 1'000'000;  // And not more often.
 constexpr std::uint64_t kUrgentCreditNs = 1'000'000'000;
 constexpr std::uint64_t kGrantExpiresNs = 5'000'000;
 constexpr std::uint64_t kComesWithinNs = 500'000;   // Beyond the lead: threads of a quiet host.
@@ -73,6 +75,12 @@ std::uint64_t LaneArbiter::busy_until(std::uint64_t now) const {
   std::uint64_t unconfirmed = 0;
   for (const Tenant& tenant : tenants_) unconfirmed += tenant.unconfirmed - tenant.lost;
   return std::max({queue_.busy_until(), now, now + unconfirmed});
+}
+
+// On a device that runs tenants side by side, which tell what they did and not when it ended.
+bool LaneArbiter::works_side_by_side(const Tenant& tenant, std::uint64_t now) const {
+  const bool is_coming = tenant.granted && now < comes_until(tenant);
+  return !ends_are_told_ && tenant.confirmed != 0 && (tenant.unconfirmed > tenant.lost || is_coming);
 }
 
 std::uint64_t LaneArbiter::horizon(std::uint64_t now) const {
@@ -271,6 +279,7 @@ std::uint64_t LaneArbiter::lead_for(const Tenant& chosen, std::uint64_t now) con
   bool all_compete = true;
   bool somebody_urgent = false;
   bool somebody_entitled = false;
+  bool beside_somebody_due = false;
   for (const Tenant& tenant : tenants_) {
     const bool more_urgent = tenant.priority > chosen.priority;
     const bool away = !more_urgent && now > tenant.active_at + kAwayNs;
@@ -280,7 +289,9 @@ std::uint64_t LaneArbiter::lead_for(const Tenant& chosen, std::uint64_t now) con
     const bool has_more_due = tenant.priority == chosen.priority && tenant.virtual_ns < chosen.virtual_ns;
     const bool was_here = now < tenant.active_at + kMayComeNs;
     somebody_entitled |= has_more_due && !tenant.waits() && was_here;
+    beside_somebody_due |= (more_urgent || has_more_due) && works_side_by_side(tenant, now);
   }
+  if (beside_somebody_due) return settings_.lead_min_ns;
   if (may_be_long) return lead_ns_ + settings_.gate_lead_ns;
   if (all_compete) return lead_ns_ + settings_.crowd_lead_ns;
   if (somebody_urgent) return std::min(lead_ns_, settings_.urgent_lead_max_ns);
@@ -324,6 +335,13 @@ void LaneArbiter::publish_clear() {
   }
 }
 
+// What waits for work to be confirmed is not due before it is, and time alone brings that no nearer: each
+// look in vain would cost the device time, because there it is the host's own processor.
+std::uint64_t LaneArbiter::look_at(std::uint64_t due, std::uint64_t lead, std::uint64_t now) const {
+  const bool foreseen = busy_until(now) == std::max(queue_.busy_until(), now);
+  return foreseen ? due : std::max(due, now + std::max(lead / kLooksALead, kLookEveryNs));
+}
+
 std::uint64_t LaneArbiter::step(std::uint64_t now) {
   woken_.clear();
   read_all(now);
@@ -347,7 +365,7 @@ std::uint64_t LaneArbiter::step(std::uint64_t now) {
     if (due > now) {
       // Whoever waited long may put one piece behind what others claim to run: its end tells the truth.
       const std::uint64_t probe = chosen->probing ? UINT64_MAX : chosen->waits_since + kPatienceNs;
-      next = std::min({next, due, probe});
+      next = std::min({next, look_at(due, lead, now), probe});
       if (probe > now) break;
       chosen->probing = true;
     }

@@ -97,11 +97,13 @@ class LaneArbiter {
   void adapt_lead(const Tenant& tenant, std::uint64_t came_at);
   void keep_standing(std::uint64_t now);
   [[nodiscard]] std::uint64_t busy_until(std::uint64_t now) const;
+  [[nodiscard]] bool works_side_by_side(const Tenant& tenant, std::uint64_t now) const;
   [[nodiscard]] std::uint64_t horizon(std::uint64_t now) const;
   [[nodiscard]] double virtual_now() const;
   [[nodiscard]] std::uint64_t lead_for(const Tenant& chosen, std::uint64_t now) const;
   Tenant* choose();
   [[nodiscard]] std::uint64_t hold_until(const Tenant& chosen) const;
+  [[nodiscard]] std::uint64_t look_at(std::uint64_t due, std::uint64_t lead, std::uint64_t now) const;
   void grant(Tenant& tenant, std::uint64_t now, std::uint64_t lead);
   void publish_clear();
 

@@ -22,7 +22,6 @@ struct BrokerOptions {
   std::string socket_path;      // Where agents and `guard run` speak to it.
   std::uint64_t linger_ns = 0;  // Ends by itself after so long without a tenant; zero: never.
   bool real_time = true;        // Ask for a real-time class: it decides within microseconds, rarely.
-  ArbiterSettings arbiter;
 };
 
 class Broker {

@@ -331,6 +331,11 @@ void copy_completed(const CopyTicket& ticket, std::uint64_t device_ns) {
   copy_ns_per_mib.store(before == 0 ? rate : before + rate / 4 - before / 4, kRelaxed);
 }
 
+void copy_unmeasured(const CopyTicket& ticket) {
+  if (LedgerRegion* ledger = ledger_region(); ledger != nullptr && ticket.bytes != 0)
+    LaneGate(*control_region(), *ledger, ticket.device, Lane::kCopy).correct(0, ticket.predicted_ns);
+}
+
 void learn_copy_rate(std::uint64_t bytes, std::uint64_t ns) {
   if (bytes == 0 || ns == 0) return;
   const auto rate = static_cast<std::uint64_t>((static_cast<Word128>(ns) << 20) / bytes);

@@ -140,6 +140,8 @@ struct CopyTicket {
 };
 CopyTicket before_copy(std::uint32_t device, std::uint64_t bytes);
 void copy_completed(const CopyTicket& ticket, std::uint64_t device_ns);
+// Nobody will know how long it took: what was predicted has to do, or it would count as still to be done.
+void copy_unmeasured(const CopyTicket& ticket);
 // A copy of `bytes` took `ns` from end to end, perhaps behind copies of others: only what is fastest is
 // believed at once.
 void learn_copy_rate(std::uint64_t bytes, std::uint64_t ns);

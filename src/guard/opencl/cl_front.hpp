@@ -143,7 +143,19 @@ void departure_ends();
 std::uint64_t departures_so_far();
 // True when something came back since `seen`; false when nothing is on its way, or not in time.
 bool wait_for_departure(std::uint64_t seen);
-void zero_and_release(MemObject* object);
+
+// --- contents: nobody finds what another tenant left ---
+bool must_zero_new(const std::uint32_t* devices, std::uint32_t count);
+bool must_zero_old(const std::uint32_t* devices, std::uint32_t count, std::uint64_t bytes);
+void report_left(const std::uint32_t* devices, std::uint32_t count, std::uint64_t bytes);
+// False when what was there before may still be in it.
+bool zero_new(MemObject* object);
+// Waits until it is done; what could not be zeroed is reported.
+void zero_now(MemObject* object);
+// Zeroing is work on the device like any copy: whoever frees in a loop pays for it. Waits its turn, so never
+// inside a RunningScope.
+CopyTicket pay_for_zeroing(const MemObject* object);
+void zero_and_release(MemObject* object, const CopyTicket& ticket);
 
 // --- kernels ---
 void forget_argument(const MemObject* object);  // It is gone: no kernel may set it again.
@@ -182,7 +194,7 @@ cl_int gated_copy(
     const RunningScope running;
     status = copy(command.slot(measure || blocking == Blocking::kYes));
   }
-  if (status == CL_SUCCESS && measure) measure_copy(command, ticket);
+  status == CL_SUCCESS ? measure_copy(command, ticket) : copy_unmeasured(ticket);
   if (status == CL_SUCCESS && blocking == Blocking::kYes) {
     const cl_event waited = command.event();
     status = real.clWaitForEvents(1, &waited);

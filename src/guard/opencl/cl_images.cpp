@@ -117,7 +117,7 @@ cl_mem make_image(cl_context context,
     discard(object);
     return nullptr;
   }
-  if (source == nullptr && !settle(object, api)) {
+  if (source == nullptr && (!settle(object, api) || !zero_new(object))) {
     real.clReleaseMemObject(object->actual);
     uncharge(object);
     discard(object);

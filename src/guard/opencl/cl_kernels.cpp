@@ -128,7 +128,7 @@ struct CopyMeasure {
 void CL_CALLBACK copy_done(cl_event event, cl_int status, void* data) {
   auto* measure = static_cast<CopyMeasure*>(data);
   const std::uint64_t taken = status == CL_COMPLETE ? device_time(event) : 0;
-  if (taken != 0) copy_completed(measure->ticket, taken);
+  taken != 0 ? copy_completed(measure->ticket, taken) : copy_unmeasured(measure->ticket);
   real.clReleaseEvent(event);
   std::free(measure);
 }
@@ -231,9 +231,10 @@ void measure_launch(cl_command_queue queue, const Command& command, const Launch
 }
 
 void measure_copy(const Command& command, const CopyTicket& ticket) {
+  if (ticket.bytes < kMeasuredCopyBytes) return copy_unmeasured(ticket);
   const cl_event event = command.event();
   auto* measure = static_cast<CopyMeasure*>(std::malloc(sizeof(CopyMeasure)));
-  if (measure == nullptr) return;
+  if (measure == nullptr) return copy_unmeasured(ticket);
   measure->ticket = ticket;
   real.clRetainEvent(event);
   if (real.clSetEventCallback(event, CL_COMPLETE, copy_done, measure) != CL_SUCCESS)

@@ -84,8 +84,11 @@ cl_mem make_buffer(cl_context context,
   const cl_mem actual = properties == nullptr ? real.clCreateBuffer(context, flags, size, host, &result)
                                               : real.clCreateBufferWithProperties(
                                                     context, properties, flags, size, host, &result);
-  fail(status, result);
-  if (actual == nullptr) {
+  object->actual = actual;
+  const bool clean = actual != nullptr && zero_new(object);
+  fail(status, actual != nullptr && !clean ? CL_MEM_OBJECT_ALLOCATION_FAILURE : result);
+  if (!clean) {
+    if (actual != nullptr) real.clReleaseMemObject(actual);
     uncharge(object);
     discard(object);
     return nullptr;
@@ -156,8 +159,6 @@ cl_int CL_API_CALL retain_memory(cl_mem handle) {
   return CL_SUCCESS;
 }
 
-void release_object(MemObject* object);
-
 // From here on the driver decides when the object is really gone; the charge waits for that.
 void follow_until_destroyed(MemObject* object) {
   if (object->charged == 0 && object->destructors == nullptr) return;
@@ -177,32 +178,37 @@ void follow_until_destroyed(MemObject* object) {
     driver_destroyed(object->actual, charge);
 }
 
-void destroy(MemObject* object) {
+// Nobody can zero a pipe; buffers and images that are the program's own memory hold nothing of the device's.
+bool leaves_contents(const MemObject* object) {
+  const bool holds = object->kind != MemKind::kSubBuffer && object->kind != MemKind::kForeign;
+  return holds && object->charged != 0 && object->host_pointer == nullptr &&
+         must_zero_old(object->devices, object->device_count, object->charged);
+}
+
+// Returns the parent, whose reference it held.
+MemObject* destroy(MemObject* object) {
+  const bool leaves = leaves_contents(object);
+  const bool zero = leaves && object->kind != MemKind::kPipe;
+  const CopyTicket ticket = zero ? pay_for_zeroing(object) : CopyTicket{};
+  const RunningScope running;
   unlink(object);
   follow_until_destroyed(object);
   if (object->argument_uses.load() != 0) forget_argument(object);
-  bool zero = object->kind == MemKind::kBuffer || object->kind == MemKind::kImage;
-  zero = zero && object->charged != 0 && object->host_pointer == nullptr &&
-         must_zero_on_free(object->devices[0], object->charged);
   MemObject* parent = object->parent;
+  if (leaves && !zero) report_left(object->devices, object->device_count, object->charged);
   if (zero) {
-    zero_and_release(object);
+    zero_and_release(object, ticket);
   } else {
     real.clReleaseMemObject(object->actual);
   }
   discard(object);
-  if (parent != nullptr) release_object(parent);
-}
-
-void release_object(MemObject* object) {
-  if (object->references.fetch_sub(1) == 1) destroy(object);
+  return parent;
 }
 
 cl_int CL_API_CALL release_memory(cl_mem handle) {
   MemObject* object = wrapped(handle);
   if (object == nullptr) return real.clReleaseMemObject(handle);
-  const RunningScope running;
-  release_object(object);
+  while (object != nullptr && object->references.fetch_sub(1) == 1) object = destroy(object);
   return CL_SUCCESS;
 }
 

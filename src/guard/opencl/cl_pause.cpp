@@ -122,18 +122,6 @@ bool movable(const MemObject* object) {
   return true;
 }
 
-void zero_now(MemObject* object) {
-  if (object->host_pointer != nullptr || object->kind != MemKind::kBuffer ||
-      !must_zero_on_free(object->devices[0], object->size))
-    return;
-  const cl_command_queue queue = take_own_queue(object->context);
-  const cl_uint zero = 0;
-  real.clEnqueueFillBuffer(
-      queue, object->actual, &zero, object->size % 4 == 0 ? 4 : 1, 0, object->size, 0, nullptr, nullptr);
-  real.clFinish(queue);
-  drop_own_queue(queue);
-}
-
 std::uint64_t move_out(MemObject* object) {
   if (object->host_pointer == nullptr) {
     object->saved = std::malloc(object->size);

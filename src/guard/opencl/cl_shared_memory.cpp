@@ -27,6 +27,24 @@ void give_back(const void* pointer) {
   for (std::uint32_t i = 0; i < record.device_count; ++i) release(record.devices[i], record.bytes);
 }
 
+cl_int fill(cl_command_queue queue,
+            void* pointer,
+            std::uint64_t bytes,
+            cl_uint waits,
+            const cl_event* list,
+            cl_event* event) {
+  const cl_uchar none = 0;  // As when buffers are freed: see cl_zero.cpp.
+  return real.clEnqueueSVMMemFill(queue, pointer, &none, sizeof none, bytes, waits, list, event);
+}
+
+bool fill_and_wait(cl_context context, void* pointer, std::uint64_t bytes) {
+  const cl_command_queue queue = take_own_queue(context);
+  const bool filled = queue != nullptr && fill(queue, pointer, bytes, 0, nullptr, nullptr) == CL_SUCCESS &&
+                      real.clFinish(queue) == CL_SUCCESS;
+  drop_own_queue(queue);
+  return filled;
+}
+
 void* CL_API_CALL svm_alloc(cl_context context, cl_svm_mem_flags flags, size_t bytes, cl_uint alignment) {
   MemObject account;  // Only to charge the devices of the context.
   ContextRecord found;
@@ -35,6 +53,11 @@ void* CL_API_CALL svm_alloc(cl_context context, cl_svm_mem_flags flags, size_t b
   std::memcpy(account.devices, found.devices, sizeof found.devices);
   if (!charge(&account, bytes, "clSVMAlloc")) return nullptr;
   void* pointer = real.clSVMAlloc(context, flags, bytes, alignment);
+  const bool must_zero = pointer != nullptr && must_zero_new(account.devices, account.device_count);
+  if (must_zero && !fill_and_wait(context, pointer, bytes)) {
+    real.clSVMFree(context, pointer);
+    pointer = nullptr;
+  }
   if (pointer == nullptr) {
     uncharge(&account);
     return nullptr;
@@ -47,20 +70,38 @@ void* CL_API_CALL svm_alloc(cl_context context, cl_svm_mem_flags flags, size_t b
   return pointer;
 }
 
+bool leaves_contents(const void* pointer, SharedRecord& record) {
+  return allocations().find(pointer, record) &&
+         must_zero_old(record.devices, record.device_count, record.bytes);
+}
+
 // The call waits for nothing by itself, so whoever frees has made sure that nobody uses the bytes any more.
 void zero(cl_context context, void* pointer) {
   SharedRecord record;
-  if (!allocations().find(pointer, record) || record.device_count == 0 ||
-      !must_zero_on_free(record.devices[0], record.bytes))
-    return;
-  const cl_command_queue queue = take_own_queue(context);
-  const cl_uint pattern = 0;
-  if (queue == nullptr) return;
-  if (real.clEnqueueSVMMemFill(
-          queue, pointer, &pattern, record.bytes % 4 == 0 ? 4 : 1, record.bytes, 0, nullptr, nullptr) ==
-      CL_SUCCESS)
-    real.clFinish(queue);
-  drop_own_queue(queue);
+  if (leaves_contents(pointer, record) && !fill_and_wait(context, pointer, record.bytes))
+    report_left(record.devices, record.device_count, record.bytes);
+}
+
+// Behind what the program's list names, and behind each other; `last` is what the free then waits for.
+void zero_in_queue(cl_command_queue queue,
+                   cl_uint count,
+                   void* const* pointers,
+                   cl_uint waits,
+                   const cl_event* list,
+                   cl_event& last) {
+  for (cl_uint i = 0; pointers != nullptr && i < count; ++i) {
+    SharedRecord record;
+    if (!leaves_contents(pointers[i], record)) continue;
+    const bool first = last == nullptr;
+    cl_event filled = nullptr;
+    if (fill(queue, pointers[i], record.bytes, first ? waits : 1, first ? list : &last, &filled) !=
+        CL_SUCCESS) {
+      report_left(record.devices, record.device_count, record.bytes);
+      continue;
+    }
+    if (!first) real.clReleaseEvent(last);
+    last = filled;
+  }
 }
 
 void CL_API_CALL svm_free(cl_context context, void* pointer) {
@@ -97,8 +138,17 @@ cl_int CL_API_CALL enqueue_svm_free(cl_command_queue queue,
   auto* request = static_cast<FreeRequest*>(std::malloc(sizeof(FreeRequest)));
   if (request == nullptr) return CL_OUT_OF_HOST_MEMORY;
   *request = {call, data};
-  const cl_int status =
-      real.clEnqueueSVMFree(queue, count, pointers, free_in_queue, request, waits, list, event);
+  cl_event zeroed = nullptr;
+  zero_in_queue(queue, count, pointers, waits, list, zeroed);
+  const cl_int status = real.clEnqueueSVMFree(queue,
+                                              count,
+                                              pointers,
+                                              free_in_queue,
+                                              request,
+                                              zeroed == nullptr ? waits : 1,
+                                              zeroed == nullptr ? list : &zeroed,
+                                              event);
+  if (zeroed != nullptr) real.clReleaseEvent(zeroed);
   if (status != CL_SUCCESS) std::free(request);
   return status;
 }

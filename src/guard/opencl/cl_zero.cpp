@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Freed memory is zeroed before anybody else can have it. Nothing waits in the program's thread: the fill is
-// queued behind everything the program queued so far, and the last reference goes when the fill is done.
+// Nobody finds what another tenant left. While tenants share a device, freed memory is zeroed before anybody
+// else can have it: the fill is queued behind everything the program queued so far, and the last reference
+// goes when the fill is done. On a device where something was left, new memory is zeroed before the program
+// learns its handle.
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <time.h>
 
@@ -37,6 +41,9 @@ void mark_queue(cl_command_queue queue, void* data) {
 
 struct Farewell {
   cl_mem actual = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint32_t devices[kContextDevicesMax] = {};
+  std::uint32_t device_count = 0;
   cl_command_queue queue = nullptr;
   Markers markers{};
 };
@@ -49,46 +56,96 @@ void finish(Farewell* farewell) {
   std::free(farewell);
 }
 
-void CL_CALLBACK filled(cl_event event, cl_int, void* data) {
-  real.clReleaseEvent(event);
-  finish(static_cast<Farewell*>(data));
+void finish_dirty(Farewell* farewell) {
+  report_left(farewell->devices, farewell->device_count, farewell->bytes);
+  finish(farewell);
 }
 
-cl_int fill(MemObject* object, cl_command_queue queue, const Markers& before, cl_event* event) {
-  const cl_event* list = before.count == 0 ? nullptr : before.events;
-  static const cl_ulong16 zeros = {};
-  if (object->kind == MemKind::kImage) {
+void CL_CALLBACK filled(cl_event event, cl_int status, void* data) {
+  real.clReleaseEvent(event);
+  auto* farewell = static_cast<Farewell*>(data);
+  status == CL_COMPLETE ? finish(farewell) : finish_dirty(farewell);
+}
+
+cl_int fill(
+    const MemObject& object, cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
+  static const cl_uint4 zeros = {};  // As long as a colour of an image.
+  if (object.kind == MemKind::kImage) {
     const size_t origin[3] = {0, 0, 0};
-    size_t extent[3] = {object->shape.image_width,
-                        object->shape.image_height == 0 ? 1 : object->shape.image_height,
-                        object->shape.image_depth == 0 ? 1 : object->shape.image_depth};
-    const size_t layers = object->shape.image_array_size == 0 ? 1 : object->shape.image_array_size;
-    if (object->shape.image_type == CL_MEM_OBJECT_IMAGE1D_ARRAY) extent[1] = layers;
-    if (object->shape.image_type == CL_MEM_OBJECT_IMAGE2D_ARRAY) extent[2] = layers;
-    return real.clEnqueueFillImage(queue, object->actual, &zeros, origin, extent, before.count, list, event);
+    size_t extent[3] = {object.shape.image_width,
+                        object.shape.image_height == 0 ? 1 : object.shape.image_height,
+                        object.shape.image_depth == 0 ? 1 : object.shape.image_depth};
+    const size_t layers = object.shape.image_array_size == 0 ? 1 : object.shape.image_array_size;
+    if (object.shape.image_type == CL_MEM_OBJECT_IMAGE1D_ARRAY) extent[1] = layers;
+    if (object.shape.image_type == CL_MEM_OBJECT_IMAGE2D_ARRAY) extent[2] = layers;
+    return real.clEnqueueFillImage(queue, object.actual, &zeros, origin, extent, waits, list, event);
   }
-  const size_t pattern = object->size % sizeof zeros == 0 ? sizeof zeros : 1;
-  return real.clEnqueueFillBuffer(
-      queue, object->actual, &zeros, pattern, 0, object->size, before.count, list, event);
+  // A byte is what every driver sets memory to with the best it has. A long pattern is a loop of stores, and
+  // these read each line of the memory before they write it, as soon as it is larger than the caches.
+  return real.clEnqueueFillBuffer(queue, object.actual, &zeros, 1, 0, object.size, waits, list, event);
+}
+
+// Done when it returns; there is nothing in front of it that would have to be waited for.
+bool fill_and_wait(const MemObject& object) {
+  const cl_command_queue queue = take_own_queue(object.context);
+  cl_event event = nullptr;
+  const bool filled = queue != nullptr && fill(object, queue, 0, nullptr, &event) == CL_SUCCESS &&
+                      real.clWaitForEvents(1, &event) == CL_SUCCESS;
+  if (event != nullptr) real.clReleaseEvent(event);
+  drop_own_queue(queue);
+  return filled;
 }
 
 }  // namespace
 
-void zero_and_release(MemObject* object) {
+bool must_zero_new(const std::uint32_t* devices, std::uint32_t count) {
+  return std::any_of(devices, devices + count, must_zero_on_alloc);
+}
+
+bool must_zero_old(const std::uint32_t* devices, std::uint32_t count, std::uint64_t bytes) {
+  bool must = false;
+  for (std::uint32_t i = 0; i < count; ++i) must |= must_zero_on_free(devices[i], bytes);
+  return must;
+}
+
+void report_left(const std::uint32_t* devices, std::uint32_t count, std::uint64_t bytes) {
+  for (std::uint32_t i = 0; i < count; ++i) report_dirty(devices[i], bytes);
+}
+
+// What the program puts there itself leaves nothing of others.
+bool zero_new(MemObject* object) {
+  const bool brings_contents = (object->flags & (CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != 0;
+  return brings_contents || !must_zero_new(object->devices, object->device_count) || fill_and_wait(*object);
+}
+
+void zero_now(MemObject* object) {
+  if (object->host_pointer == nullptr &&
+      must_zero_old(object->devices, object->device_count, object->charged) && !fill_and_wait(*object))
+    report_left(object->devices, object->device_count, object->charged);
+}
+
+CopyTicket pay_for_zeroing(const MemObject* object) {
+  return before_copy(object->devices[0], object->charged);
+}
+
+void zero_and_release(MemObject* object, const CopyTicket& ticket) {
   auto* farewell = static_cast<Farewell*>(std::malloc(sizeof(Farewell)));
   if (farewell == nullptr) std::abort();  // Dirty memory must not get out.
-  new (farewell) Farewell{object->actual, take_own_queue(object->context), {}};
+  new (farewell) Farewell{
+      object->actual, object->charged, {}, object->device_count, take_own_queue(object->context), {}};
+  std::memcpy(farewell->devices, object->devices, sizeof farewell->devices);
   Markers& markers = farewell->markers;
   for_each_queue(object->context, mark_queue, &markers);
   cl_event event = nullptr;
-  const bool queued =
-      farewell->queue != nullptr && fill(object, farewell->queue, markers, &event) == CL_SUCCESS;
+  const cl_event* before = markers.count == 0 ? nullptr : markers.events;
+  const bool queued = farewell->queue != nullptr &&
+                      fill(*object, farewell->queue, markers.count, before, &event) == CL_SUCCESS;
   for (unsigned i = 0; i < markers.count; ++i) real.clReleaseEvent(markers.events[i]);
+  if (!queued) return finish_dirty(farewell);
+  measure_copy({&event}, ticket);
   const cl_command_queue own = farewell->queue;  // It may be over before the next line.
-  if (!queued || real.clSetEventCallback(event, CL_COMPLETE, filled, farewell) != CL_SUCCESS) {
-    finish(farewell);
-    return;
-  }
+  if (real.clSetEventCallback(event, CL_COMPLETE, filled, farewell) != CL_SUCCESS)
+    return finish_dirty(farewell);
   real.clFlush(own);
 }
 
