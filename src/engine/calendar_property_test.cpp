@@ -104,6 +104,19 @@ struct Depot : World {
   }
   static Duration distance(Instant a, Instant b) { return a < b ? b - a : a - b; }
 
+  // Of any kind, by anybody, at any time of the next two months. What is refused has no room.
+  bool book_ahead() {
+    BookWindows command{.ask = any_ask(), .zone = "UTC"};
+    const Instant from = clock + kStep * draw(4 * 24 * 60);
+    command.windows.push_back({from, from + kStep * (1 + draw(24))});
+    const PartyId person = people[draw(3)];
+    const Decision decision = run(command, person);
+    if (decision) return true;
+    REQUIRE(decision.error().rule == "calendar");
+    if (one_in(64)) CHECK_FALSE(recount().fits(command.ask, group_of(person), command.windows.front()));
+    return false;
+  }
+
   void maintain() {
     const auto& node = std::next(state.nodes.begin(), draw(state.nodes.size()))->second;
     const Instant from = clock + kStep * (4 + draw(60));
@@ -275,6 +288,24 @@ TEST_CASE(
     CHECK(depot.state.index.calendar->empty());
     for (const auto& [id, job] : depot.state.jobs) CHECK(is_over(job.state));
   }
+}
+
+TEST_CASE("calendar: of a million bookings no two have the same part of a device at the same instant") {
+  const bool thorough = std::getenv("TRANCHE_LONG") != nullptr;  // NOLINT(concurrency-mt-unsafe)
+  const std::uint64_t wanted = thorough ? 1'000'000 : 2'000;
+  std::uint64_t booked = 0;
+  std::uint64_t refused = 0;
+  for (std::uint64_t seed = 1; booked < wanted; ++seed) {
+    CAPTURE(seed);
+    Depot depot(seed);
+    for (int asked = 0; asked < 2000; ++asked) {
+      ++(depot.book_ahead() ? booked : refused);
+      if (depot.one_in(20)) depot.cancel();
+    }
+    depot.check_nothing_oversold();
+  }
+  MESSAGE(booked << " booked, " << refused << " refused");
+  CHECK(refused > booked / 20);  // The calendars were full enough to have conflicts.
 }
 
 TEST_CASE("calendar: the nearest window is named however many taken ones are between") {

@@ -25,6 +25,8 @@ namespace tranche::engine {
 constexpr int kDecisionsMax = 256;
 constexpr Instant kFarFuture = Instant::max();
 
+constexpr std::int32_t kBesideTier = -4;  // See pass_order.cpp.
+
 // The place of a waiting job in the one order. Whoever something is being freed for goes first, then who has
 // waited too long; then priority, who is within its guarantee before who would borrow, fair share, among a
 // tenant's own jobs those whose deadline is near, and the order of submission.
@@ -153,6 +155,7 @@ class Pass {
   Capacity& capacity_;
   std::map<PartyId, std::int32_t> ranks_;
   std::map<JobId, std::set<NodeId>> promised_;
+  std::set<PartyId> freeing_for_;  // Whose jobs those are.
   std::map<JobId, Taken> movers_;  // What is kept for those who go on elsewhere.
   struct Tried {
     std::uint8_t priority = 0;

@@ -17,7 +17,7 @@ constexpr int kReclaimsMax = 8;
 constexpr int kLookAhead = 256;  // So many of a kind are looked at for one that would stay less long.
 constexpr Duration kHurryWithin = std::chrono::hours(2);  // Of the latest start that keeps a deadline.
 
-constexpr std::int32_t kPromisedTier = -4;
+constexpr std::int32_t kPromisedTier = -5;
 constexpr std::int32_t kMoverTier = -3;    // It left for one of those, and has a place.
 constexpr std::int32_t kResizedTier = -2;  // It only makes way for a part of what it had.
 constexpr std::int32_t kAgedTier = -1;
@@ -33,7 +33,9 @@ Duration stay(const Job& job) {
 void Pass::find_promises() {
   const auto promise = [&](JobId id, JobId by, NodeId node) {
     const Job* job = state_.job(id);
-    if (job != nullptr && (job->state == JobState::kPending || id == by)) promised_[id].insert(node);
+    if (job == nullptr || (job->state != JobState::kPending && id != by)) return;
+    promised_[id].insert(node);
+    freeing_for_.insert(tenant_of(state_, job->owner));
   };
   for (const LeaseId id : capacity_.promising())
     if (const Lease* lease = state_.lease(id)) promise(lease->promised_to, lease->job, lease->node);
@@ -88,6 +90,8 @@ Turn Pass::turn_of(const WaitingKey& key, const Job& job) {
       .tier = key.tier, .rank = ranks_[key.tenant], .start_by = start_by(job), .job = job.id, .key = key};
   if (movers_.contains(job.id)) turn.tier = kMoverTier;
   if (promised_.contains(job.id)) turn.tier = kPromisedTier;
+  if (turn.tier >= 0 && freeing_for_.contains(key.tenant) && !would_borrow(key.tenant, job))
+    turn.tier = kBesideTier;
   if (turn.tier >= 0 && job.reason == EndReason::kResized) turn.tier = kResizedTier;
   // In the order of submission alone, so that its wait is bounded by the work of those who came before it.
   if (turn.tier >= 0 && is_aged(job)) turn = {.tier = kAgedTier, .job = job.id, .key = key};

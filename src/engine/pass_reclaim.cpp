@@ -21,6 +21,21 @@ Victims together(const std::vector<Victims>& ways) {
   return all;
 }
 
+struct Asked {
+  Victim victim{};
+  JobId promised_to{};
+};
+
+std::optional<Asked> asked_by(const Event& event) {
+  if (const auto* revoked = std::get_if<LeaseRevoked>(&event))
+    return Asked{{revoked->id, Yield::kStop}, revoked->promised_to};
+  if (const auto* parked = std::get_if<LeaseParkAsked>(&event))
+    return Asked{{parked->id, Yield::kPark}, parked->promised_to};
+  if (const auto* changed = std::get_if<SliceChangeAsked>(&event))
+    return Asked{{changed->id, Yield::kResize, changed->milli, changed->vram}, changed->promised_to};
+  return std::nullopt;
+}
+
 constexpr Duration kReturnRetry = std::chrono::seconds(30);  // After a return that the node could not do.
 
 // Parked work waits for its own place as long as starting again elsewhere would cost it; whoever waits that
@@ -67,6 +82,11 @@ bool Pass::fits_beside_promised(NodeId node, const policy::Shape& shape) const {
       if (lease == nullptr || lease->node != node || waiting(lease->promised_to) == nullptr) continue;
       if (!lease->holds_slices() || capacity_.placement_of(*lease).node == index) trial.leave(*lease);
     }
+    for (const Event& event : events_)  // Those who were asked a moment ago, too.
+      if (const auto asked = asked_by(event); asked && waiting(asked->promised_to) != nullptr)
+        if (const Lease& lease = state_.leases.at(asked->victim.lease);
+            lease.node == node && capacity_.placement_of(lease).node == index)
+          trial.yield(asked->victim);
     bool all_there = true;
     for (const auto& [id, nodes] : promised_) {
       const Job* other = waiting(id);

@@ -47,11 +47,8 @@ void Pass::offer(const Turn& turn) {
   if (turn.returns != LeaseId{}) return bring_back(turn);
   const Job& job = state_.jobs.at(turn.job);
   // Others of its tenant have had the rest of the guarantee meanwhile.
-  if (turn.tier >= 0 && !turn.borrows && would_borrow(turn.key.tenant, job)) {
-    Turn later = turn;
-    later.borrows = true;
-    return turns_.push(later);
-  }
+  if ((turn.tier >= 0 || turn.tier == kBesideTier) && !turn.borrows && would_borrow(turn.key.tenant, job))
+    return turns_.push(turn_of(turn.key, job));
   if (waits_for_demand(turn, job)) {
     if (++kept_waiting_[turn.key] < kKeptWaitingMax) push_after(turn);
     return;

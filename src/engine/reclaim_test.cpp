@@ -136,6 +136,33 @@ TEST_CASE("reclaim: what is freed for one job is enough for the next of its owne
   CHECK(stopped() == 1);
 }
 
+TEST_CASE("reclaim: what is freed for two of an owner is for both, whoever else waits") {
+  Lenders world;
+  for (const char* name : {"a", "b"}) world.node(name, 8);
+  world.guarantee(world.acme, 8);
+  world.guarantee(world.initech, 8);
+  const LeaseId had = world.leases(world.begin(world.ana, gpus(1))).front();
+  world.clock += 1h;
+  REQUIRE(world.report(had, LeaseState::kEnded, EndReason::kExited).has_value());
+  REQUIRE(world.scrub(had).has_value());
+  const JobId first = world.begin(world.bo, gpus(8));
+  const JobId second = world.begin(world.bo, gpus(8));
+  world.clock += 1h;
+  const JobId one = world.submit(world.ana, gpus(1));
+  const JobId seven = world.submit(world.ana, gpus(7));
+  world.schedule();
+  REQUIRE(world.is_stopped(first) != world.is_stopped(second));
+  const LeaseId leaves = world.leases(world.is_stopped(first) ? first : second).front();
+  REQUIRE(world.report(leaves, LeaseState::kEnded, EndReason::kExited, 143).has_value());
+  world.schedule();
+  REQUIRE(world.scrub(leaves).has_value());
+  const JobId other = world.submit(world.cy, gpus(7));  // By right, too, and had less.
+  CHECK(world.schedule() == 2);
+  CHECK_FALSE(world.waits(one));
+  CHECK_FALSE(world.waits(seven));
+  CHECK(world.waits(other));
+}
+
 TEST_CASE("reclaim: what does not fit beside it is freed elsewhere at once") {
   Lenders world;
   for (const char* name : {"a", "b"}) world.node(name, 8);
