@@ -168,6 +168,10 @@ TEST_CASE("focus: what we export conforms, and the check finds what does not") {
   CHECK(broken("ServiceProviderName\n", "x_odd name\n").find("x_PascalCase") != std::string::npos);
   CHECK(broken("ServiceProviderName\n", "BilledCost\n") == "column BilledCost stands there twice");
   CHECK(broken(",One-Time,", ",\"\",") == "row 2: ChargeFrequency is an empty text, which is not null");
+  CHECK(csv.find(",tenant0,Tenant,USD,") != std::string::npos);
+  CHECK(csv.find(",tenant0/trader,User,") != std::string::npos);
+  CHECK(broken(",tenant0/trader,User,", ",tenant0/trader,,") ==
+        "row 2: SubAccountId and SubAccountType are null together or not at all");
   CHECK(focus_problems("").size() == 1);
 }
 
