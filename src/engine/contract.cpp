@@ -43,7 +43,10 @@ struct Returning {  // What the state does not know yet.
 
 // Whether the device behind a contract takes work; of those of a peer nothing is known here. What was sold on
 // is delivered while its seller gets it himself.
-bool is_deliverable(const State& state, const Contract& contract, const Returning& returning = {}) {
+bool is_deliverable(const State& state,
+                    const Contract& contract,
+                    Instant at,
+                    const Returning& returning = {}) {
   const Piece* piece = state.market.pieces.find(contract.piece.value);
   if (piece == nullptr) return true;
   const bool resold = piece->bought != ContractId{};
@@ -51,7 +54,7 @@ bool is_deliverable(const State& state, const Contract& contract, const Returnin
   if (resold && under == nullptr) return false;  // Over, paid and forgotten: nothing is left to deliver.
   const bool agreed =
       under == nullptr || under->state == ContractState::kAgreed || returning.resumed.contains(under->id);
-  if (!agreed || (under != nullptr && under->end < contract.end)) return false;
+  if (!agreed || (under != nullptr && at >= under->end)) return false;
   const Device* device = state.device(device_under(state, *piece));
   if (device == nullptr) return true;
   // Others plan with a device that is maintained now; whoever bought this hour does not have it.
@@ -71,8 +74,9 @@ std::vector<const Contract*> contracts_on(const State& state, NodeId node, Contr
   return out;
 }
 
-// Of which contract an event says that it is delivered, or not, or over.
+// Of which contract an event says that it is delivered, or not, or over, or for how long.
 void note_contract(const Event& event, std::set<ContractId>& seen) {
+  if (const auto* reclaimed = std::get_if<ContractReclaimed>(&event)) seen.insert(reclaimed->contract);
   if (const auto* interrupted = std::get_if<ContractInterrupted>(&event)) seen.insert(interrupted->contract);
   if (const auto* resumed = std::get_if<ContractResumed>(&event)) seen.insert(resumed->contract);
   if (const auto* settled = std::get_if<ContractSettled>(&event)) seen.insert(settled->contract);
@@ -124,7 +128,8 @@ void append_resumptions(const State& state, NodeId node, Instant at, Events& eve
   Returning returning{.node = node, .resumed = {}};
   ClaimsMade made;
   for (const Contract* contract : contracts_on(state, node, ContractState::kInterrupted)) {
-    if (at >= contract->end || contract->withdrawn || !is_deliverable(state, *contract, returning)) continue;
+    if (at >= contract->end || contract->withdrawn || !is_deliverable(state, *contract, at, returning))
+      continue;
     if (append_resumption(state, at, *contract, made, events)) returning.resumed.insert(contract->id);
   }
 }
@@ -148,7 +153,7 @@ void append_delivery(const State& state, Instant at, Events& events) {
     const bool running = at >= contract.start && at < contract.end;
     if (!running || is_over(contract.state) || contract.withdrawn) continue;
     const bool delivered = contract.state == ContractState::kAgreed;
-    if (delivered == is_deliverable(state, contract, returning)) continue;
+    if (delivered == is_deliverable(state, contract, at, returning)) continue;
     if (delivered) {
       events.emplace_back(ContractInterrupted{contract.id, contract.seller});
       append_claim_end(state, contract.id, events);

@@ -142,6 +142,7 @@ Events substitute(const State& state, const Contract& contract, Instant at) {
   if (events.empty()) return {};
   append_claim_end(state, contract.id, events);
   append_claims(state, at, events);
+  append_claim_back(state, contract, std::max(contract.start, at), events);
   return events;
 }
 

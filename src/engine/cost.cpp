@@ -130,6 +130,18 @@ void add_notes(const State& state, PartyId party, wire::CostBy by, Instant from,
   }
 }
 
+// A token costs less than a micro-unit: what a million of them cost still says something.
+void add_unit_costs(wire::CostRow& row) {
+  constexpr std::int64_t kThousandth = 1'000, kMillion = 1'000'000;
+  const std::int64_t left = row.cost.micros - row.credited.micros;
+  for (const auto& [unit, count] : row.units) {
+    if (count <= 0) continue;
+    row.unit_cost[unit] = {left / count};
+    if (Int128{left} < Int128{count} * kThousandth && Int128{left} > -Int128{count} * kThousandth)
+      row.cost_per_million[unit] = {static_cast<std::int64_t>(Int128{left} * kMillion / count)};
+  }
+}
+
 // At the pace of the days so far, to the end of the period.
 Money forecast(Money total, Instant from, Instant to, Instant now) {
   if (now >= to || now <= from || to <= from) return {};
@@ -153,9 +165,7 @@ wire::CostReport cost_report(
       row.idle_percent = std::clamp<std::int64_t>(
           static_cast<std::int64_t>(Int128{idle} * 100 / row.allocated_gpu_milliseconds), 0, 100);
     }
-    const std::int64_t left = row.cost.micros - row.credited.micros;
-    for (const auto& [unit, count] : row.units)
-      if (count > 0) row.unit_cost[unit] = {left / count};
+    add_unit_costs(row);
     if (row.cost > Money{})
       row.smaller_slice_percent =
           static_cast<std::int64_t>(Int128{row.smaller_slice_saves.micros} * 100 / row.cost.micros);

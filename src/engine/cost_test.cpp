@@ -70,6 +70,41 @@ TEST_CASE("cost: allocated stands beside used, and the rows add up to the total"
   CHECK(cost_report(world.state, world.tenants[1], wire::CostBy::kJob, from, to).items.empty());
 }
 
+TEST_CASE("cost: what costs less than a micro-unit each has its price by the million") {
+  Spender world;
+  const auto user = [&] {
+    const Instant from = month_of(world.clock);
+    return cost_report(world.state, world.traders[0], wire::CostBy::kKind, from, from + hours(24 * 31));
+  };
+  const auto batch = [&] {
+    for (const wire::CostRow& row : user().items)
+      if (row.what != "exchange") return row;
+    return wire::CostRow{};
+  };
+  const std::int64_t few = batch().cost.micros - batch().credited.micros;
+  CHECK(batch().unit_cost.at("tokens") == Money{few / 5000});
+  CHECK(batch().cost_per_million.at("tokens") == Money{few * 200});
+  world.clock += minutes(10);
+  REQUIRE(world.run(
+      OpenMeter{{.lease = {2}, .job = {5}, .party = world.traders[0], .model = "H100", .milli = 500}}));
+  const Instant start = world.clock;
+  world.clock += minutes(10);
+  REQUIRE(world.run(RecordUsage{{.lease = {2},
+                                 .epoch = 1,
+                                 .sequence = 1,
+                                 .device = {1},
+                                 .from = start,
+                                 .to = world.clock,
+                                 .units = {{"tokens", 9'995'000}, {"frames", 3}}}}));
+  const std::int64_t all = batch().cost.micros - batch().credited.micros;
+  REQUIRE(all > few);
+  REQUIRE(all < 10'000'000);
+  CHECK(batch().unit_cost.at("tokens") == Money{});
+  CHECK(batch().cost_per_million.at("tokens") == Money{all / 10});
+  CHECK(batch().unit_cost.at("frames") == Money{all / 3});
+  CHECK_FALSE(batch().cost_per_million.contains("frames"));
+}
+
 TEST_CASE("invoice: lines round half to even, and the total is what they add up to") {
   CHECK(round_to_cents(15'000) == 20'000);
   CHECK(round_to_cents(25'000) == 20'000);
@@ -133,6 +168,10 @@ TEST_CASE("focus: what we export conforms, and the check finds what does not") {
   CHECK(broken("ServiceProviderName\n", "x_odd name\n").find("x_PascalCase") != std::string::npos);
   CHECK(broken("ServiceProviderName\n", "BilledCost\n") == "column BilledCost stands there twice");
   CHECK(broken(",One-Time,", ",\"\",") == "row 2: ChargeFrequency is an empty text, which is not null");
+  CHECK(csv.find(",tenant0,Tenant,USD,") != std::string::npos);
+  CHECK(csv.find(",tenant0/trader,User,") != std::string::npos);
+  CHECK(broken(",tenant0/trader,User,", ",tenant0/trader,,") ==
+        "row 2: SubAccountId and SubAccountType are null together or not at all");
   CHECK(focus_problems("").size() == 1);
 }
 

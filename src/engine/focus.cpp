@@ -17,9 +17,10 @@ namespace tranche::engine {
 namespace {
 
 // Columns of 1.2 first, then those that 1.3 adds for costs that are shared out and for who provides what.
-constexpr std::array<std::string_view, 43> kHeader{"BilledCost",
+constexpr std::array<std::string_view, 46> kHeader{"BilledCost",
                                                    "BillingAccountId",
                                                    "BillingAccountName",
+                                                   "BillingAccountType",
                                                    "BillingCurrency",
                                                    "BillingPeriodEnd",
                                                    "BillingPeriodStart",
@@ -44,6 +45,7 @@ constexpr std::array<std::string_view, 43> kHeader{"BilledCost",
                                                    "ProviderName",
                                                    "PublisherName",
                                                    "ResourceId",
+                                                   "ResourceName",
                                                    "ResourceType",
                                                    "ServiceCategory",
                                                    "ServiceName",
@@ -51,6 +53,7 @@ constexpr std::array<std::string_view, 43> kHeader{"BilledCost",
                                                    "SkuId",
                                                    "SubAccountId",
                                                    "SubAccountName",
+                                                   "SubAccountType",
                                                    "Tags",
                                                    "AllocatedMethodDetails",
                                                    "AllocatedMethodId",
@@ -143,6 +146,7 @@ class Table {
       set(cost, text(amount));
     set("BillingAccountId", text(bill.payer));
     set("BillingAccountName", path_of(state_, bill.payer));
+    set("BillingAccountType", kind_cell(bill.payer));
     set("BillingCurrency", state_.settings.currency);
     set("BillingPeriodStart", instant_cell(bill.period.from));
     set("BillingPeriodEnd", instant_cell(bill.period.to));
@@ -151,6 +155,7 @@ class Table {
     set("ChargeDescription", std::move(description));
     set("SubAccountId", text(party));
     set("SubAccountName", path_of(state_, party));
+    set("SubAccountType", kind_cell(party));
     for (const std::string_view name :
          {"InvoiceIssuerName", "ProviderName", "PublisherName", "HostProviderName", "ServiceProviderName"})
       set(name, issuer());
@@ -200,7 +205,7 @@ class Table {
     // It pays for hours to come: what they are worth stands with them.
     if (exchange && line.as_delivered) set("EffectiveCost", "0.00");
     if (exchange && line.as_delivered && !credit) set("CapacityReservationId", reservation(bill));
-    if (volume) of_resource(text(key.volume), "Volume");
+    if (volume) of_resource(text(key.volume), "Volume", name_of(key.volume));
     if (!exchange && !fee && !volume) of_job(line, credit);
     if (!credit) add_quantities(line);
     end();
@@ -266,16 +271,21 @@ class Table {
       set(name, std::string(kSeller));
     set("ContractApplied", R"({"contract":"bought on the exchange"})");
   }
-  void of_resource(std::string id, const char* type) {
+  void of_resource(std::string id, const char* type, std::string name) {
     set("ResourceId", std::move(id));
+    set("ResourceName", std::move(name));
     set("ResourceType", type);
+  }
+  std::string name_of(VolumeId id) const {
+    const auto found = state_.volumes.find(id);
+    return found == state_.volumes.end() ? "" : found->second.name;
   }
   void of_job(const CostLine& line, bool credit) {
     const std::string tags = labels_cell(line.labels);
-    of_resource(text(line.key.job), "Job");
+    const Job* job = state_.job(line.key.job);
+    of_resource(text(line.key.job), "Job", job == nullptr ? "" : job->name);
     set("Tags", tags);
     if (credit) return;
-    const Job* job = state_.job(line.key.job);
     set("AllocatedMethodDetails", R"({"basis":"thousandths of the device times seconds"})");
     set("AllocatedMethodId", "allocated-gpu-time");
     set("AllocatedResourceId", text(line.key.job));

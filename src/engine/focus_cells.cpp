@@ -21,6 +21,22 @@ std::string gib_hours_cell(std::int64_t mib_seconds) {  // Likewise.
   return text(Money{static_cast<std::int64_t>(Int128{mib_seconds} * 1'000'000 / (1024 * 3600))});
 }
 
+std::string kind_cell(PartyId party) {
+  switch (party.kind()) {
+    case PartyKind::kPlatform:
+      return "Platform";
+    case PartyKind::kTenant:
+      return "Tenant";
+    case PartyKind::kSubscriber:
+      return "Subscriber";
+    case PartyKind::kUser:
+      return "User";
+    case PartyKind::kService:
+      return "Service account";
+  }
+  return {};
+}
+
 void append_cell(std::string& out, std::string_view value) {  // An empty text is null.
   if (value.find_first_of(",\"\n") == std::string_view::npos) {
     out += value;

@@ -139,6 +139,10 @@ void check_row(const Row& row, const std::string& where, std::vector<std::string
   };
   together("PricingQuantity", "PricingUnit");
   together("ConsumedQuantity", "ConsumedUnit");
+  together("SubAccountId", "SubAccountType");
+  together("ResourceId", "ResourceType");
+  if (row.at("ResourceName") && !row.at("ResourceId"))
+    problems.push_back(where + "ResourceName must be null without a ResourceId");
   check_quantities(row, where, problems);
   check_reservation(row, where, problems);
   const auto subcategory = row.at("ServiceSubcategory");

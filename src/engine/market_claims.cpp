@@ -212,6 +212,9 @@ void append_claim_cut(const State& state, ContractId contract, Instant end, Even
   const Booking* claim = claim_of(state, contract);
   const auto before = windows_after(claim, events);
   if (!before) return;
+  const bool shorter =
+      std::any_of(before->begin(), before->end(), [&](const BookedWindow& one) { return one.to > end; });
+  if (!shorter) return;
   std::vector<BookedWindow> windows;
   for (BookedWindow window : *before) {
     if (window.from >= end) continue;
@@ -225,14 +228,13 @@ void append_claim_cut(const State& state, ContractId contract, Instant end, Even
 
 void append_claim_back(const State& state, const Contract& contract, Instant from, Events& events) {
   const Piece* piece = state.market.pieces.find(contract.piece.value);
-  if (piece == nullptr || piece->bought == ContractId{}) return;
+  if (piece == nullptr) return;
   const Contract* under = state.market.contracts.find(piece->bought.value);
-  if (under == nullptr) return;
-  const TimeSpan span{from, under->end};
+  const TimeSpan span{from, under == nullptr ? contract.end : under->end};
   std::vector<BookedWindow> back;
   if (const Booking* claim = claim_of(state, contract.id)) back = parts_within(claim->windows, span);
   append_cuts_above(state, contract.id, span, back, events);
-  if (back.empty()) return;
+  if (under == nullptr || back.empty()) return;
   const Booking* own = claim_of(state, under->id);
   if (const auto windows = windows_after(own, events)) {
     events.emplace_back(WindowsChanged{

@@ -274,6 +274,20 @@ TEST_CASE("market and calendar: what comes back to a seller joins what he kept")
   CHECK(world.claims(world.traders[1])[0]->windows.back().places[0].slices[0].milli == 1000);
 }
 
+TEST_CASE("market and calendar: what is taken back from under who bought it second hand is free at once") {
+  Floor world;
+  REQUIRE(world.offer(1000, 8).has_value());
+  REQUIRE(world.buy(1, 1000, 8).has_value());
+  REQUIRE(sell_on(world, 1000, 0, 8).has_value());
+  REQUIRE(world.buy(2, 1000, 8).has_value());
+  REQUIRE(world.run(ReclaimContract{{1}, start_of(world.slot + 4)}, world.traders[0]).has_value());
+  const auto last = world.claims(world.traders[2]);
+  REQUIRE(last.size() == 1);
+  CHECK(last[0]->windows.back().to == start_of(world.slot + 4));
+  CHECK(world.claims(world.traders[1]).empty());
+  CHECK(world.book(0, 1000, 1h, 1h).has_value());
+}
+
 // Of a contract that stands, with all those under it.
 bool stands(const State& state, const Contract& contract) {
   const Piece* piece = state.market.pieces.find(contract.piece.value);
@@ -281,6 +295,20 @@ bool stands(const State& state, const Contract& contract) {
   if (piece->bought == ContractId{}) return true;
   const Contract* under = state.market.contracts.find(piece->bought.value);
   return under != nullptr && under->end >= contract.end && stands(state, *under);
+}
+
+// Nobody has in the calendar what the contract that his was made of does not reach to.
+void check_reach(const State& state) {
+  for (const auto& [id, booking] : state.bookings) {
+    const Contract* contract = state.market.contracts.find(booking.contract.value);
+    if (booking.state != BookingState::kBooked || contract == nullptr) continue;
+    const Piece* piece = state.market.pieces.find(contract->piece.value);
+    const Contract* under = piece == nullptr ? nullptr : state.market.contracts.find(piece->bought.value);
+    if (under == nullptr) continue;
+    CAPTURE(contract->id.value);
+    for (const BookedWindow& window : booking.windows)
+      CHECK((window.state == WindowState::kClosed || window.to <= under->end));
+  }
 }
 
 // Nothing is booked twice, and every buyer has in the calendar what he bought and did not sell on.
@@ -377,6 +405,7 @@ TEST_CASE("market and calendar: whoever sells, sells on and takes back, every bu
         }
       }
       check_claims(world.state, world.clock);
+      check_reach(world.state);
     }
   }
   CHECK(sold_on > 100);

@@ -63,6 +63,9 @@ void append_delivery(const State&, Instant at, Events&);
 // Time stops counting for what a lost node had sold, and goes on when it is back.
 void append_interruptions(const State&, NodeId node, Instant at, Events&);
 void append_resumptions(const State&, NodeId node, Instant at, Events&);
+// What was sold on of a contract that now ends earlier ends with it, and what has nothing under it any more
+// does not begin.
+void append_cut_short(const State&, Instant at, Events&);
 // Buys equal capacity for one interrupted contract, where there is some at no higher price.
 void append_substitution(const State&, Instant at, Events&);
 // Indexes of an order, a piece or a contract, as apply() and a snapshot's reader make them.

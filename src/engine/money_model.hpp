@@ -86,7 +86,7 @@ class Model {
     Exact value = 0, bond = 0, earned = 0, fee = 0, refunded = 0, penalty = 0;
     Instant start{}, end{}, down{};
     Duration lost{};
-    bool interruptible = false;
+    bool interruptible = false, over = false;
     std::vector<std::pair<Instant, Exact>> unpaid{};
     Lot lot{};
     std::uint32_t quantity = 0;
@@ -283,6 +283,7 @@ class Model {
     if (given_back || closing) give_back(deal, now);
     releases += given_back;
     const bool last = closing || at == deal.end;
+    deal.over = last;
     const Exact whole = seconds_of(deal.end - deal.start);
     Duration lost = lost_by(deal, at);
     const Exact delivered = seconds_of(std::max(at - deal.start - lost, Duration{}));
@@ -318,6 +319,10 @@ class Model {
   }
   void see(const ContractReclaimed& event, Instant) {
     Deal& deal = deals_.at(event.contract.value);
+    if (deal.over) {  // Paid back before it began: what is left is that its seller may offer it again.
+      deal.end = event.at;
+      return;
+    }
     const Exact whole = seconds_of(deal.end - deal.start);
     const Exact kept = Exact(floor_of(deal.value * seconds_of(event.at - deal.start) / whole));
     const Exact rest = deal.value - kept;

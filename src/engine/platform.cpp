@@ -132,7 +132,8 @@ Decision decide(const State& state, const Envelope& envelope, const Tick&) {
   append_health_due(state, envelope.at, events);
   const std::size_t before = events.size();
   // Who bought something and does not get it goes first, however busy the books are.
-  append_delivery(state, envelope.at, events);
+  append_cut_short(state, envelope.at, events);
+  if (events.size() == before) append_delivery(state, envelope.at, events);
   if (events.size() == before) append_substitution(state, envelope.at, events);
   append_market_due(state, envelope.at, events.size() == before, events);
   const bool due = events.size() > 1 || ticked.requests_forgotten + ticked.jobs_forgotten > 0 ||

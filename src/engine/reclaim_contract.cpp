@@ -53,7 +53,62 @@ ContractReclaimed cut(const State& state, const Contract& contract, Instant at) 
           .released = {bond_of_rest - penalty}};
 }
 
+// Over at that time, or not to begin at all. The rest is paid back, and bought elsewhere where there is
+// something as good.
+Events cut_short(const State& state, const Contract& contract, Instant now, Instant at) {
+  Events events;
+  if (at <= contract.start) {
+    events = substitute(state, contract, now);
+    if (!events.empty()) return events;
+    events.emplace_back(settle(state, contract, now, true));
+    append_claim_end(state, contract.id, events);
+  } else {
+    const ContractReclaimed reclaimed = cut(state, contract, at);
+    const Money back{reclaimed.refunded.micros + reclaimed.penalty.micros};
+    events = bought_instead(state, contract, at, back, {reclaimed});
+    if (events.empty()) events = {reclaimed};
+    append_claims(state, now, events);
+    append_claim_cut(state, contract.id, at, events);
+  }
+  append_claim_back(state, contract, std::max(contract.start, at), events);
+  return events;
+}
+
+// Until when its seller, who had bought it himself, has what he sold on; nothing: for all of it, or it is
+// interrupted anyway. Of what was settled already nothing is taken back.
+std::optional<Instant> falls_short_at(const State& state, const Contract& contract, Instant now) {
+  const Piece* piece = state.market.pieces.find(contract.piece.value);
+  if (contract.state != ContractState::kAgreed || piece == nullptr || piece->bought == ContractId{})
+    return std::nullopt;
+  const Contract* under = state.market.contracts.find(piece->bought.value);
+  if (under == nullptr || is_over(under->state))
+    return now < contract.start ? std::optional(contract.start) : std::nullopt;
+  const bool settled_since = contract.settled > contract.start && contract.settled > under->end;
+  return under->end < contract.end && !settled_since ? std::optional(under->end) : std::nullopt;
+}
+
+bool has_fills(const Events& events) {
+  return std::any_of(events.begin(), events.end(), [](const Event& event) {
+    return std::holds_alternative<OrderFilled>(event);
+  });
+}
+
 }  // namespace
+
+void append_cut_short(const State& state, Instant now, Events& events) {
+  constexpr std::size_t kMost = 1'000;  // The rest with the next tick.
+  std::size_t count = 0;
+  for (const std::uint64_t id : state.market.contracts.ids()) {
+    const Contract& contract = *state.market.contracts.find(id);
+    const auto at = falls_short_at(state, contract, now);
+    if (!at) continue;
+    Events more = cut_short(state, contract, now, *at);
+    const bool bought = has_fills(more);
+    if (bought && count > 0) return;  // What is bought must see what the others lost.
+    events.insert(events.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    if (bought || ++count == kMost) return;
+  }
+}
 
 Decision decide(const State& state,
                 const Envelope& envelope,
@@ -64,22 +119,10 @@ Decision decide(const State& state,
   const Instant wanted = command.end == Instant{} ? envelope.at + state.market.rules.notice : command.end;
   const Instant at = slot_end(std::max(wanted, envelope.at));
   if (auto refusal = notice_problem(state, *contract, envelope.at, at)) return refuse(*refusal);
-  if (at <= contract->start) {  // Nothing of it was to be delivered yet.
-    Events events = substitute(state, *contract, envelope.at);
-    if (events.empty()) {
-      events.emplace_back(settle(state, *contract, envelope.at, true));
-      append_claim_end(state, contract->id, events);
-    }
-    append_claim_back(state, *contract, contract->start, events);
-    return events;
-  }
-  const ContractReclaimed reclaimed = cut(state, *contract, at);
-  const Money back{reclaimed.refunded.micros + reclaimed.penalty.micros};
-  Events events = bought_instead(state, *contract, at, back, {reclaimed});
-  if (events.empty()) events = {reclaimed};
-  append_claims(state, envelope.at, events);
-  append_claim_cut(state, contract->id, at, events);
-  append_claim_back(state, *contract, at, events);
+  Events events = cut_short(state, *contract, envelope.at, at);
+  if (at <= contract->start)  // All of it is the seller's to offer again.
+    events.emplace_back(
+        ContractReclaimed{.contract = contract->id, .party = contract->seller, .at = contract->start});
   return events;
 }
 

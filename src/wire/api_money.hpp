@@ -71,6 +71,7 @@ struct CostRow {
   // What slices no larger than the peak of what was used would have saved, and the share of the cost.
   Money smaller_slice_saves{};
   std::int64_t smaller_slice_percent = 0;
+  std::map<std::string, Money> cost_per_million{};  // Of units of which one costs less than a thousandth.
 };
 BOOST_DESCRIBE_STRUCT(CostRow,
                       (),
@@ -83,7 +84,8 @@ BOOST_DESCRIBE_STRUCT(CostRow,
                        units,
                        unit_cost,
                        smaller_slice_saves,
-                       smaller_slice_percent))
+                       smaller_slice_percent,
+                       cost_per_million))
 
 struct CostReport {
   std::string party{};
