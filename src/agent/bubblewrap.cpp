@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "agent/system_view.hpp"
+#include "wire/mount_place.hpp"
 
 namespace tranche::agent {
 namespace {
@@ -39,12 +40,31 @@ void add_bind(Options& options, const Bind& bind) {
   options.add(word, bind.source, bind.target);
 }
 
-void add_system(Options& options, const SandboxPlan& plan) {
+// /work and /tmp are the job's own: places of its choice may lie in them.
+bool is_home(const Bind& bind) {
+  return bind.target == "/work" || bind.target == "/tmp";
+}
+
+void add_binds(Options& options, const std::vector<Bind>& binds, bool coverable) {
+  for (const Bind& bind : binds)
+    if (wire::may_be_covered(bind.target) == coverable) add_bind(options, bind);
+}
+
+// Bubblewrap follows links on the way to a place, and between our look for them (misled_mount.hpp) and its
+// mount another job that has the same volume may put one there. So all that a job may choose the place of
+// comes first, and what is the platform's lies over it: whatever a link leads to, system and guard are whole.
+void add_mounts(Options& options, const SandboxPlan& plan, const std::vector<Bind>& binds) {
   const SystemView view = system_view(plan.rootfs);
   for (const auto& [place, target] : view.links) options.add("--symlink", target, place);
+  add_binds(options, view.binds, true);
+  for (const Bind& bind : binds)
+    if (is_home(bind)) add_bind(options, bind);
+  add_binds(options, binds, true);
   options.add("--proc", "/proc", "--dev", "/dev");
-  for (const Bind& bind : view.binds) add_bind(options, bind);
+  add_binds(options, view.binds, false);
   options.add("--size", std::to_string(kSharedMemoryBytes), "--tmpfs", "/dev/shm");
+  for (const Bind& bind : binds)
+    if (!wire::may_be_covered(bind.target) && !is_home(bind)) add_bind(options, bind);
 }
 
 }  // namespace
@@ -54,8 +74,7 @@ std::vector<std::string> bubblewrap_options(const SandboxPlan& plan,
                                             BubblewrapDescriptors descriptors) {
   Options options;
   add_isolation(options, plan);
-  add_system(options, plan);
-  for (const Bind& bind : binds) add_bind(options, bind);
+  add_mounts(options, plan, binds);
   // Only now: device files are put there first. A writable /dev would be memory that no quota counts.
   options.add("--remount-ro", "/dev", "--remount-ro", "/");
   options.add("--chdir", plan.directory, "--clearenv");
