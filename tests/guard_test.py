@@ -472,32 +472,27 @@ check("usage: a change of nothing is refused", told.returncode == 2 and "nothing
 def at_a_terminal(script, *typed):
     """What a terminal shows of `guard run -- sh -c SCRIPT`: each of `typed` is a line to wait for and the keys then pressed."""
     child, terminal = pty.fork()
-    if child == 0:
+    if child == 0:  # In the place of a shell: what it shows is lost when it ends.
         words = guard_command(["--vram", "1GiB", "--quiet"], ["sh", "-c", script])
-        os.execve(str(words[0]), list(map(str, words)), environment("terminal"))
+        print("ended", subprocess.run(words, env=environment("terminal")).returncode, input(), flush=True)
+        signal.pause()
     shown = ""
-    for awaited, keys in [*typed, (None, "")]:
-        while awaited is None or awaited not in shown:
-            ready, _, _ = select.select([terminal], [], [], 60)
-            try:
-                piece = os.read(terminal, 4096).decode() if ready else ""
-            except OSError:  # The other end was closed.
-                piece = ""
-            if not piece:
-                break
-            shown += piece
-        if awaited is not None and awaited in shown:
-            os.write(terminal, keys.encode())
+    for awaited, keys in typed:
+        while awaited not in shown and select.select([terminal], [], [], 60)[0]:
+            shown += os.read(terminal, 4096).decode()
+        os.write(terminal, keys.encode())
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     os.close(terminal)
     return shown
 
 
-shown = at_a_terminal("echo name?; read name; echo hello $name", ("name?", "ada\n"))
-check("terminal: a program reads what is typed", "hello ada" in shown, shown)
-shown = at_a_terminal("trap 'echo asked to end; exit' INT; echo works; while :; do sleep 1; done", ("works", "\x03"))
-check("terminal: Ctrl-C reaches the program, once", shown.count("asked to end") == 1, shown)
+shown = at_a_terminal("echo name?; read name; echo hello $name", ("name?", "ada\n"), ("hello ada", "back\n"),
+                      ("ended 0 back", ""))
+check("terminal: a program reads what is typed, and then whoever started it", "hello ada" in shown and "ended 0 back" in shown, shown)
+shown = at_a_terminal("trap 'echo asked to end; exit 3' INT; echo works; while :; do sleep 1; done", ("works", "\x03"),
+                      ("asked to end", "back\n"), ("ended 3 back", ""))
+check("terminal: Ctrl-C reaches the program, once", shown.count("asked to end") == 1 and "ended 3 back" in shown, shown)
 
 # --- deaths ---------------------------------------------------------------------------------------------------
 holder = probe(r"""int main() { DEVICE CUdeviceptr p; if (cuMemAlloc_v2(&p, 700 << 20)) return 9; puts("held"); fflush(stdout);

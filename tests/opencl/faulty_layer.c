@@ -87,6 +87,15 @@ create_buffer(cl_context context, cl_mem_flags flags, size_t size, void* host, c
   return made;
 }
 
+// Memory that keeps what it held is no processor's: the host's kernel would have zeroed it.
+static cl_int CL_API_CALL
+device_info(cl_device_id device, cl_device_info name, size_t room, void* out, size_t* size) {
+  const cl_int status = real.clGetDeviceInfo(device, name, room, out, size);
+  if (status == CL_SUCCESS && name == CL_DEVICE_TYPE && out != NULL && fault_is("used"))
+    *(cl_device_type*)out = CL_DEVICE_TYPE_GPU;
+  return status;
+}
+
 // Of four bytes a texel.
 static cl_mem CL_API_CALL create_image(cl_context context,
                                        cl_mem_flags flags,
@@ -268,6 +277,7 @@ EXPORT cl_int CL_API_CALL clInitLayer(cl_uint entries,
   ours.clCreateBuffer = create_buffer;
   ours.clReleaseMemObject = release_buffer;
   ours.clCreateImage = create_image;
+  ours.clGetDeviceInfo = device_info;
   ours.clSVMAlloc = svm_alloc;
   ours.clSVMFree = svm_free;
   ours.clEnqueueSVMMemFill = svm_fill;

@@ -60,6 +60,7 @@ struct ContextRecord {
   std::uint32_t devices[kContextDevicesMax] = {};  // Places in the slice, without repetition.
   std::uint32_t handle_count = 0, device_count = 0;
   std::uint32_t program_references = 0;
+  bool on_processor = false;             // All of its memory is the host's.
   cl_command_queue own_queue = nullptr;  // For zeroing and moving; made when first needed.
 };
 struct QueueRecord {
@@ -145,7 +146,7 @@ std::uint64_t departures_so_far();
 bool wait_for_departure(std::uint64_t seen);
 
 // --- contents: nobody finds what another tenant left ---
-bool must_zero_new(const std::uint32_t* devices, std::uint32_t count);
+bool must_zero_new(cl_context context);
 bool must_zero_old(const std::uint32_t* devices, std::uint32_t count, std::uint64_t bytes);
 void report_left(const std::uint32_t* devices, std::uint32_t count, std::uint64_t bytes);
 // False when what was there before may still be in it.

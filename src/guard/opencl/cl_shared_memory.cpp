@@ -53,7 +53,7 @@ void* CL_API_CALL svm_alloc(cl_context context, cl_svm_mem_flags flags, size_t b
   std::memcpy(account.devices, found.devices, sizeof found.devices);
   if (!charge(&account, bytes, "clSVMAlloc")) return nullptr;
   void* pointer = real.clSVMAlloc(context, flags, bytes, alignment);
-  const bool must_zero = pointer != nullptr && must_zero_new(account.devices, account.device_count);
+  const bool must_zero = pointer != nullptr && must_zero_new(context);
   if (must_zero && !fill_and_wait(context, pointer, bytes)) {
     real.clSVMFree(context, pointer);
     pointer = nullptr;

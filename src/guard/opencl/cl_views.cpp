@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What does a program see of platforms, devices, contexts and queues? A device of the size of its slice, and
 // queues without the timestamps it did not ask for.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -129,6 +130,12 @@ get_device_info(cl_device_id device, cl_device_info name, size_t room, void* out
   }
 }
 
+bool is_processor(cl_device_id device) {
+  cl_device_type type = 0;
+  real.clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, nullptr);
+  return (type & CL_DEVICE_TYPE_CPU) != 0;
+}
+
 cl_context remember_context(cl_context context) {
   if (context == nullptr) return context;
   ContextRecord record;
@@ -143,6 +150,7 @@ cl_context remember_context(cl_context context) {
     if (!known) record.devices[record.device_count++] = place;
   }
   record.program_references = 1;
+  record.on_processor = std::all_of(record.handles, record.handles + record.handle_count, is_processor);
   contexts().put(context, record);
   start_pause_watch();
   return context;
@@ -213,9 +221,7 @@ cl_command_queue remember_queue(cl_command_queue queue,
   QueueRecord record;
   record.context = context;
   record.device = device_of(device);
-  cl_device_type type = 0;
-  real.clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, nullptr);
-  if ((type & CL_DEVICE_TYPE_CPU) != 0)
+  if (is_processor(device))
     real.clGetDeviceInfo(
         device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof record.cpu_units, &record.cpu_units, nullptr);
   record.shows_profiling = (wanted & CL_QUEUE_PROFILING_ENABLE) != 0;

@@ -98,8 +98,11 @@ bool fill_and_wait(const MemObject& object) {
 
 }  // namespace
 
-bool must_zero_new(const std::uint32_t* devices, std::uint32_t count) {
-  return std::any_of(devices, devices + count, must_zero_on_alloc);
+// The memory of a processor is the host's, whose kernel lets no process see what another left.
+bool must_zero_new(cl_context context) {
+  ContextRecord record;
+  return find_context(context, record) && !record.on_processor &&
+         std::any_of(record.devices, record.devices + record.device_count, must_zero_on_alloc);
 }
 
 bool must_zero_old(const std::uint32_t* devices, std::uint32_t count, std::uint64_t bytes) {
@@ -115,7 +118,7 @@ void report_left(const std::uint32_t* devices, std::uint32_t count, std::uint64_
 // What the program puts there itself leaves nothing of others.
 bool zero_new(MemObject* object) {
   const bool brings_contents = (object->flags & (CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != 0;
-  return brings_contents || !must_zero_new(object->devices, object->device_count) || fill_and_wait(*object);
+  return brings_contents || !must_zero_new(object->context) || fill_and_wait(*object);
 }
 
 void zero_now(MemObject* object) {
