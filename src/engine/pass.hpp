@@ -122,7 +122,8 @@ class Pass {
   [[nodiscard]] bool fits_beside_promised(NodeId node, const policy::Shape& shape) const;
   [[nodiscard]] const GivenUp& asked();
   void reclaim(const Job& job, PartyId tenant, const policy::Shape& shape);
-  bool make_room_for_one(const Claimant& claimant, const policy::Shape& shape);
+  bool foresee(RoomTrial& trial, NodeId node, policy::NodeIndex index) const;
+  bool make_room_for_one(Claimant claimant, const policy::Shape& shape);
   bool make_room_for_gang(const Job& job, const Claimant& claimant, const policy::Shape& shape);
   void hold_for_gang(const Job& job, const policy::Shape& shape);
   void make_room_by_moves();

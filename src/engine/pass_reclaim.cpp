@@ -73,32 +73,41 @@ bool Pass::share_promise(const Job& job, PartyId tenant, const policy::Shape& sh
   return false;
 }
 
-// When all who were asked to leave it have done so, and all for whom they do are there.
 bool Pass::fits_beside_promised(NodeId node, const policy::Shape& shape) const {
   for (const policy::NodeIndex index : capacity_.groups_of(node)) {
     RoomTrial trial(state_, index, barred_);
-    for (const LeaseId id : capacity_.promising()) {
-      const Lease* lease = state_.lease(id);
-      if (lease == nullptr || lease->node != node || waiting(lease->promised_to) == nullptr) continue;
-      if (!lease->holds_slices() || capacity_.placement_of(*lease).node == index) trial.leave(*lease);
-    }
-    for (const Event& event : events_)  // Those who were asked a moment ago, too.
-      if (const auto asked = asked_by(event); asked && waiting(asked->promised_to) != nullptr)
-        if (const Lease& lease = state_.leases.at(asked->victim.lease);
-            lease.node == node && capacity_.placement_of(lease).node == index)
-          trial.yield(asked->victim);
-    bool all_there = true;
-    for (const auto& [id, nodes] : promised_) {
-      const Job* other = waiting(id);
-      if (other == nullptr || !nodes.contains(node)) continue;
-      const auto its = capacity_.shape_of(other->ask, trust_group(state_, tenant_of(state_, other->owner)));
-      if (!its || !capacity_.fleet().type_allows(capacity_.fleet().spec(index), *its)) continue;
-      all_there = all_there && trial.take(*its);
-      for (std::uint32_t rank = 1; rank < other->ask.nodes && trial.take(*its); ++rank) continue;
-    }
-    if (all_there && trial.fits(shape)) return true;
+    if (foresee(trial, node, index) && trial.fits(shape)) return true;
   }
   return false;
+}
+
+// When all who were asked to leave it have done so, and all for whom they do are there; false: there is no
+// room for all of those.
+bool Pass::foresee(RoomTrial& trial, NodeId node, policy::NodeIndex index) const {
+  if (!is_promised(node)) return true;
+  const auto stands_there = [&](const Lease& lease) {
+    return lease.node == node && capacity_.placement_of(lease).node == index;
+  };
+  for (const LeaseId id : capacity_.promising()) {
+    const Lease* lease = state_.lease(id);
+    if (lease == nullptr || lease->node != node || waiting(lease->promised_to) == nullptr) continue;
+    if (!lease->holds_slices() || stands_there(*lease)) trial.leave(*lease);
+  }
+  for (const Event& event : events_) {  // Those who were asked a moment ago, too.
+    const auto asked = asked_by(event);
+    if (!asked || waiting(asked->promised_to) == nullptr) continue;
+    if (stands_there(state_.leases.at(asked->victim.lease))) trial.yield(asked->victim);
+  }
+  bool all_there = true;
+  for (const auto& [id, nodes] : promised_) {
+    const Job* other = waiting(id);
+    if (other == nullptr || !nodes.contains(node)) continue;
+    const auto its = capacity_.shape_of(other->ask, trust_group(state_, tenant_of(state_, other->owner)));
+    if (!its || !capacity_.fleet().type_allows(capacity_.fleet().spec(index), *its)) continue;
+    if (!trial.take(*its)) all_there = false;
+    for (std::uint32_t rank = 1; rank < other->ask.nodes && trial.take(*its); ++rank) continue;
+  }
+  return all_there;
 }
 
 // Who gives way already, before this pass or in it.
@@ -123,7 +132,11 @@ void Pass::reclaim(const Job& job, PartyId tenant, const policy::Shape& shape) {
   }
 }
 
-bool Pass::make_room_for_one(const Claimant& claimant, const policy::Shape& shape) {
+// What is free beside those who leave for others is for those others, too.
+bool Pass::make_room_for_one(Claimant claimant, const policy::Shape& shape) {
+  claimant.foresee = [this](RoomTrial& trial, NodeId node, policy::NodeIndex index) {
+    static_cast<void>(foresee(trial, node, index));
+  };
   const auto plan = cheapest_victims(state_, envelope_.at, claimant, shape, asked());
   if (plan) make_way(claimant, *plan);
   return plan.has_value();

@@ -136,19 +136,19 @@ class RoomSearch {
 // Who is cheapest to let go, without those that are not needed after all. Who would be asked alone is not
 // asked beside others of his tenant that leave it no more than its own.
 std::optional<std::vector<Candidate>> make_room(const State& state,
-                                                policy::NodeIndex index,
+                                                const RoomTrial& before,
                                                 const RoomWish& wish,
                                                 const MayTake& may_take,
                                                 const std::vector<Candidate>& candidates) {
   const auto fits = [&](const std::vector<Candidate>& chosen, std::size_t without) {
-    RoomTrial trial(state, index, wish.barred);
+    RoomTrial trial = before;
     for (std::size_t i = 0; i < chosen.size(); ++i)
       if (i != without) trial.yield(chosen[i].lease, chosen[i].how);
     return trial.fits(wish.shape);
   };
   if (!fits(candidates, candidates.size())) return std::nullopt;
   RoomSearch search(state, wish, may_take, candidates);
-  if (!search.find(RoomTrial(state, index, wish.barred), wish.given)) return std::nullopt;
+  if (!search.find(before, wish.given)) return std::nullopt;
   std::vector<Candidate> chosen = search.chosen();
   for (std::size_t i = 0; i + 1 < chosen.size();) {
     if (fits(chosen, i)) {
@@ -205,7 +205,7 @@ class Candidates {
 
 // Nobody becomes smaller than the room needs.
 void keep_what_is_spare(const State& state,
-                        policy::NodeIndex index,
+                        const RoomTrial& before,
                         const RoomWish& wish,
                         std::vector<Victim>& victims) {
   for (Victim& victim : victims) {
@@ -215,7 +215,7 @@ void keep_what_is_spare(const State& state,
       const Ask kept = part_of_range(ask.smallest(), ask, part);
       victim.milli = kept.milli_each;
       victim.vram = kept.vram_each;
-      RoomTrial trial(state, index, wish.barred);
+      RoomTrial trial = before;
       for (const Victim& one : victims) trial.yield(one);
       if (trial.fits(wish.shape)) break;
     }
@@ -224,7 +224,7 @@ void keep_what_is_spare(const State& state,
 
 Victims way_of(const State& state,
                NodeId node,
-               policy::NodeIndex index,
+               const RoomTrial& before,
                const RoomWish& wish,
                const std::vector<Candidate>& chosen) {
   Victims way{.node = node};
@@ -233,7 +233,7 @@ Victims way_of(const State& state,
     way.harm[static_cast<std::size_t>(one.how)] += one.harm;
     way.victims.push_back({one.lease, one.how, least.milli_each, least.vram_each});
   }
-  keep_what_is_spare(state, index, wish, way.victims);
+  keep_what_is_spare(state, before, wish, way.victims);
   return way;
 }
 
@@ -278,9 +278,11 @@ std::vector<Victims> ways_to_make_room(const State& state,
       if (!capacity.fleet().type_allows(capacity.fleet().spec(index), wish.shape)) continue;
       const auto candidates = Candidates(state, now, wish, may_take).on(id, index);
       if (candidates.empty()) continue;
-      const auto chosen = make_room(state, index, wish, may_take, candidates);
+      RoomTrial before(state, index, wish.barred);
+      if (wish.foresee) wish.foresee(before, id, index);
+      const auto chosen = make_room(state, before, wish, may_take, candidates);
       if (!chosen || chosen->empty() || chosen->size() > wish.at_most) continue;
-      ways.push_back(way_of(state, id, index, wish, *chosen));
+      ways.push_back(way_of(state, id, before, wish, *chosen));
     }
   }
   std::stable_sort(ways.begin(), ways.end(), [](const Victims& a, const Victims& b) {
@@ -331,8 +333,9 @@ std::optional<std::vector<Victims>> cheapest_victims_of_gang(const State& state,
            may_take(state, claimant, job, lease, how, asked.by(lease.tenant) + given);
   };
   for (int tries = 0; tries < kGangTries; ++tries) {
-    GangWays found =
-        ways_of_gang(state, now, {.shape = shape, .barred = claimant.barred, .closed = closed}, members, may);
+    const RoomWish wish{
+        .shape = shape, .barred = claimant.barred, .closed = closed, .foresee = claimant.foresee};
+    GangWays found = ways_of_gang(state, now, wish, members, may);
     if (found.ways.size() == members) {
       for (Victims& way : found.ways) way.why = why_of(claimant);
       return std::move(found.ways);

@@ -16,12 +16,18 @@
 
 namespace tranche::engine {
 
+class RoomTrial;
+
+// Makes a node what it will be when all who were asked to leave it have, and all for whom they do are there.
+using Foresee = std::function<void(RoomTrial&, NodeId, policy::NodeIndex)>;
+
 struct Claimant {
   JobId job{};
   PartyId tenant{};
   std::uint8_t priority = 0;
   bool entitled = false;         // Within its tenant's guarantee: may take back what was lent.
   std::vector<Barred> barred{};  // Not for it, whoever leaves it.
+  Foresee foresee{};
 };
 
 struct Victim {
@@ -55,7 +61,8 @@ struct RoomWish {
   std::size_t at_most = SIZE_MAX;  // Leases on any node.
   bool only_stops = false;         // Nobody is asked for less than all he has.
   std::set<NodeId> closed{};
-  GivenUp given{};  // On other nodes, for the same.
+  GivenUp given{};    // On other nodes, for the same.
+  Foresee foresee{};  // Empty: nodes are taken as they are.
 };
 
 // How room could be made, node by node, least harm first.

@@ -163,6 +163,33 @@ TEST_CASE("reclaim: what is freed for two of an owner is for both, whoever else 
   CHECK(world.waits(other));
 }
 
+TEST_CASE("reclaim: what is free beside one who leaves for another is no longer free") {
+  Lenders world;
+  world.node("a", 4);
+  world.guarantee(world.acme, 2);
+  world.guarantee(world.initech, 2);
+  std::vector<JobId> lent;
+  for (int i = 0; i < 3; ++i) lent.push_back(world.begin(world.bo, gpus(1)));
+  world.clock += 1h;
+  const JobId one = world.submit(world.ana, gpus(2));
+  const auto stopped = [&] {
+    return std::count_if(lent.begin(), lent.end(), [&](JobId id) { return world.is_stopped(id); });
+  };
+  world.schedule();
+  REQUIRE(stopped() == 1);
+  const JobId other = world.submit(world.cy, gpus(2));
+  world.schedule();
+  CHECK(stopped() == 3);
+  for (const JobId id : lent) {
+    const LeaseId leaves = world.leases(id).front();
+    REQUIRE(world.report(leaves, LeaseState::kEnded, EndReason::kExited, 143).has_value());
+    REQUIRE(world.scrub(leaves).has_value());
+  }
+  world.schedule();
+  CHECK_FALSE(world.waits(one));
+  CHECK_FALSE(world.waits(other));
+}
+
 TEST_CASE("reclaim: what does not fit beside it is freed elsewhere at once") {
   Lenders world;
   for (const char* name : {"a", "b"}) world.node(name, 8);

@@ -293,8 +293,12 @@ class ValuePolicy final : public PlacementPolicy {
       all += mix[kind] * static_cast<double>(shape.gpu_milli());
       if (shape.devices > 1) multi_ += mix[kind] * static_cast<double>(shape.gpu_milli());
     }
+    // Somebody will ask for a whole node, even if nobody has so far: it takes long to get one back.
+    unseen_ = outlook_.guard_unseen > 0 ? std::max(0.0, options_.whole_nodes * all - multi_) : 0;
+    multi_ += unseen_;
     const double multi_share = all > 0 ? multi_ / all : 0;
     guard_weight_ = outlook_.guard + outlook_.guard_growth * multi_share * multi_share * multi_share;
+    if (unseen_ > 0) guard_weight_ += outlook_.guard_unseen * unseen_ / multi_;
     shelf_weight_ = outlook_.shelf * multi_share;
     table_.set_shelves(outlook_.shelf > 0 ? options_.shelves : 1);
     for (Value& value : values_) value.generation = 0;
@@ -319,7 +323,7 @@ class ValuePolicy final : public PlacementPolicy {
       total += weight;
     }
     book.waste = TerminalWaste(forms, outlook_.waste, 0x7472616E636865ULL + type);
-    book.guard = MultiDeviceGuard(forms, multi_);
+    book.guard = MultiDeviceGuard(with_whole_node(forms, type), multi_);
     std::stable_sort(
         forms.begin(), forms.end(), [](const auto& a, const auto& b) { return a.weight > b.weight; });
     book.baseline.clear();
@@ -333,6 +337,17 @@ class ValuePolicy final : public PlacementPolicy {
       queue.heap.clear();
       queue.cursor = 0;
     }
+  }
+
+  [[nodiscard]] std::vector<WeightedForm> with_whole_node(std::vector<WeightedForm> forms,
+                                                          TypeIndex type) const {
+    const std::int32_t devices = fleet_.types()[type].devices;
+    if (unseen_ <= 0 || devices < 2) return forms;
+    LeanForm whole;
+    whole.devices = static_cast<std::int16_t>(devices);
+    whole.milli = kDeviceMilli;
+    forms.push_back({whole, unseen_ / static_cast<double>(whole.gpu())});
+    return forms;
   }
 
   void solve() {
@@ -386,7 +401,8 @@ class ValuePolicy final : public PlacementPolicy {
   PriceBook prices_;
   double guard_weight_ = 0;
   double shelf_weight_ = 0;
-  double multi_ = 0;  // Compute that jobs of several devices ask for, per arrival.
+  double multi_ = 0;   // Compute that jobs of several devices ask for, per arrival.
+  double unseen_ = 0;  // Of that, what nobody has asked for yet.
   double cpu_scale_ = 1;
   double gpu_scale_ = 1;
   bool learned_ = false;

@@ -27,14 +27,19 @@ struct Outlook {
   // What a place on the next shelf costs, times that share: without it all nodes stay broken a little, with
   // it those on the last shelves run empty and are there for jobs of several devices.
   double shelf = 0;
+  // What the guard weighs more while no job of several devices has come: then nothing else speaks for them.
+  double guard_unseen = 0;
 };
 
 struct ValueOptions {
   MixOptions mix;
   Outlook far{{16, 30}, 0.7, 8, 8, 0.04, 0};
-  Outlook middle{{24, 12}, 0.8, 6, 6, 0.04, 8};
-  Outlook near{{32, 10, true}, 0.9, 20, 20, 0.08, 32, 20, 0.1, 0.1};
+  Outlook middle{{24, 12}, 0.8, 6, 6, 0.04, 8, 0, 0.05, 0, 0.25};
+  Outlook near{{32, 10, true}, 0.9, 20, 20, 0.08, 32, 20, 0.1, 0.1, 0.25};
   int shelves = 8;
+  // Where jobs end, those of whole nodes are believed to ask for at least this share of compute, before the
+  // first of them has come.
+  double whole_nodes = 0.02;
   double solve_every = 0.03;  // Of the fleet's compute, requested since the last solve.
   int first_rounds = 400;
   int rounds = 50;

@@ -106,6 +106,42 @@ TEST_CASE("default policy: closed nodes and blocked devices are left alone") {
   CHECK(placer.place(whole).has_value());
 }
 
+// Nodes on which nothing is, after shares alone have come and gone on two fifths of forty nodes.
+int whole_nodes_after_shares(const ValueOptions& options) {
+  Fleet fleet;
+  for (int i = 0; i < 40; ++i)
+    fleet.add_node({.cpu_milli = 96000, .memory_mib = 393216, .devices = 8, .vram = 40000});
+  Placer placer(std::move(fleet));
+  placer.use(make_value_policy(placer.fleet(), options));
+  Random random(5);
+  std::vector<Held> held;
+  for (int step = 0; step < 6000; ++step) {
+    if (placer.fleet().allocated_milli() > 40 * 8 * 400) {
+      const std::size_t leaves = random.below(held.size());
+      placer.release(held[leaves].kind, held[leaves].placement);
+      held.erase(held.begin() + static_cast<std::ptrdiff_t>(leaves));
+      continue;
+    }
+    const KindIndex kind = placer.kind({.cpu_milli = 2000,
+                                        .memory_mib = 4096,
+                                        .devices = 1,
+                                        .milli = 250 + 50 * static_cast<int>(random.below(12))});
+    held.push_back({kind, *placer.place(kind)});
+  }
+  int whole = 0;
+  for (NodeIndex node = 0; node < 40; ++node)
+    whole += placer.fleet().node(node).idle_milli() == 8 * kDeviceMilli ? 1 : 0;
+  return whole;
+}
+
+TEST_CASE("default policy: shares leave nodes whole before the first job has asked for one") {
+  const int kept = whole_nodes_after_shares({});
+  CHECK(kept >= 12);
+  ValueOptions unaware;
+  unaware.whole_nodes = 0;
+  CHECK(kept > whole_nodes_after_shares(unaware));
+}
+
 TEST_CASE("waste: out of reach is what the next job could not use, on average") {
   LeanNode node{.cpu = 8000, .memory = 100, .free = 1};
   node.insert(300);
