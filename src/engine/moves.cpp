@@ -99,12 +99,14 @@ std::optional<Victims> cheapest_moves(const State& state,
                                       Instant now,
                                       const Claimant& claimant,
                                       const policy::Shape& shape,
-                                      const GivenUp& asked) {
+                                      const GivenUp& asked,
+                                      const std::set<NodeId>& closed) {
   if (!capacity.runs_preemptible()) return std::nullopt;
   const auto movable = [&](const Job& job, const Lease& lease, Yield, std::int64_t) {
     return !asked.names(lease.id) && may_move(state, claimant, job);
   };
-  const RoomWish wish{.shape = shape, .barred = claimant.barred, .at_most = kMovesMax, .only_stops = true};
+  const RoomWish wish{
+      .shape = shape, .barred = claimant.barred, .at_most = kMovesMax, .only_stops = true, .closed = closed};
   auto ways = ways_to_make_room(state, now, wish, movable);
   if (ways.size() > kWaysTried) ways.resize(kWaysTried);
   for (Victims& way : ways) {

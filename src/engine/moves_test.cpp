@@ -162,5 +162,33 @@ TEST_CASE("fabric: a gang stays together where one fabric has room, and starts i
   CHECK(nodes_of(third).size() == 2);  // One of each.
 }
 
+// A gang of two waits for a second device beside the one that is idle. A job that comes after it may not have
+// that one, and gains nothing by having somebody else moved there.
+TEST_CASE("moves: nobody is moved to what is kept for a gang") {
+  World world;
+  const PartyId acme = world.create(PartyKind::kTenant, kPlatform, "acme");
+  const PartyId ana = world.user(acme, "ana");
+  for (const char* name : {"a", "b", "c"}) world.node(name, 1);
+  Ask movable = whole();
+  movable.preemptible = true;
+  movable.time = 3h;  // So it is known when the gang can start, and what is idle is kept until then.
+  const std::vector<JobId> running{world.submit(ana, movable), world.submit(ana, movable)};
+  REQUIRE(world.schedule() == 2);
+  for (const JobId id : running)
+    REQUIRE(world.report(world.state.jobs.at(id).leases.front(), LeaseState::kRunning).has_value());
+  world.clock += 1h;
+  const JobId pair = world.submit(ana, gang(2));
+  CHECK(world.schedule() == 0);
+  const JobId later = world.submit(ana, whole());
+  for (int i = 0; i < 5; ++i) {
+    CHECK(world.schedule() == 0);
+    world.clock += 10min;
+  }
+  for (const JobId id : running)
+    CHECK_FALSE(world.state.leases.at(world.state.jobs.at(id).leases.front()).revoked);
+  CHECK(world.state.jobs.at(pair).state == JobState::kPending);
+  CHECK(world.state.jobs.at(later).state == JobState::kPending);
+}
+
 }  // namespace
 }  // namespace tranche::engine

@@ -106,7 +106,9 @@ class Pass {
   std::vector<Place> take_what_fits(const Job& job, const policy::Shape& shape, std::uint32_t members);
   std::vector<Place> take_all(const Job& job, const policy::Shape& shape, std::uint32_t members);
   bool start_all(const Job& job, PartyId tenant, const policy::Shape& shape);
+  [[nodiscard]] std::set<NodeId> kept_for_others(const Job& job, std::set<NodeId> closed) const;
   [[nodiscard]] std::set<NodeId> closed_to(const Job& job, const policy::Shape& shape) const;
+  void close_nodes(const std::set<NodeId>& nodes, bool closed);
   std::optional<Place> choose(const Job& job, const policy::Shape& shape);
   std::optional<Place> choose_beside_its_like(const Job& job, const policy::Shape& shape);
   void note_use(const Job& job, const policy::Shape& shape, const Place& place);

@@ -178,8 +178,14 @@ void Pass::make_room_by_moves() {
   bar_for(job, *shape);
   const Claimant claimant{
       .job = job.id, .tenant = blocked_->key.tenant, .priority = job.ask.priority, .barred = barred_};
-  if (const auto plan = cheapest_moves(state_, capacity_, envelope_.at, claimant, *shape, asked()))
-    make_way(claimant, *plan);
+  // Whoever moves to what is kept for others takes it from them, and the job, which may not go there either,
+  // gains nothing that a move is worth.
+  const std::set<NodeId> kept = kept_for_others(job, {});
+  close_nodes(kept, true);
+  const auto plan =
+      cheapest_moves(state_, capacity_, envelope_.at, claimant, *shape, asked(), closed_to(job, *shape));
+  close_nodes(kept, false);
+  if (plan) make_way(claimant, *plan);
   unbar();
 }
 

@@ -164,9 +164,8 @@ bool Pass::start_all(const Job& job, PartyId tenant, const policy::Shape& shape)
   return true;
 }
 
-// Nodes that are kept for others while this job looks.
-std::set<NodeId> Pass::closed_to(const Job& job, const policy::Shape& shape) const {
-  std::set<NodeId> closed = outside_;
+// Nodes that were promised to others or reserved for them, added to those that are closed already.
+std::set<NodeId> Pass::kept_for_others(const Job& job, std::set<NodeId> closed) const {
   for (const auto& [owner, nodes] : promised_)
     if (owner != job.id) closed.insert(nodes.begin(), nodes.end());
   if (const auto own = promised_.find(job.id); own != promised_.end())
@@ -175,6 +174,12 @@ std::set<NodeId> Pass::closed_to(const Job& job, const policy::Shape& shape) con
       job.ask.time > Duration{} && reserved_ && envelope_.at + job.ask.time <= reserved_->at;
   if (reserved_ && reserved_->job != job.id && !ends_in_time)
     closed.insert(reserved_->nodes.begin(), reserved_->nodes.end());
+  return closed;
+}
+
+// Where this job may not go while it looks.
+std::set<NodeId> Pass::closed_to(const Job& job, const policy::Shape& shape) const {
+  std::set<NodeId> closed = kept_for_others(job, outside_);
   if (shape.devices == 0) {
     const Instant end = job.ask.time == Duration{} ? kFarFuture : envelope_.at + job.ask.time;
     closed.merge(kept_free(state_, envelope_.at, end));
@@ -183,6 +188,11 @@ std::set<NodeId> Pass::closed_to(const Job& job, const policy::Shape& shape) con
   close_unreachable(state_, job, closed);
   close_forbidden(state_, job, envelope_.at, closed);
   return closed;
+}
+
+void Pass::close_nodes(const std::set<NodeId>& nodes, bool closed) {
+  for (const NodeId node : nodes)
+    if (takes_work(state_.nodes.at(node))) capacity_.close(node, closed);
 }
 
 std::optional<Place> Pass::choose(const Job& job, const policy::Shape& shape) {
@@ -198,11 +208,9 @@ std::optional<Place> Pass::choose(const Job& job, const policy::Shape& shape) {
       !capacity_.fleet().fits_at(capacity_.fleet().node(place->placement.node), shape, place->placement))
     place.reset();
   if (!place) {
-    for (const NodeId node : closed)
-      if (takes_work(state_.nodes.at(node))) capacity_.close(node, true);
+    close_nodes(closed, true);
     place = choose_beside_its_like(job, shape);
-    for (const NodeId node : closed)
-      if (takes_work(state_.nodes.at(node))) capacity_.close(node, false);
+    close_nodes(closed, false);
   }
   capacity_.unblock(blocked);
   return place;
