@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import select
 import shutil
 import subprocess
 import sys
@@ -130,6 +131,25 @@ def pause_gives_back(sharing):
         neighbour.communicate(timeout=60)
 
 
+def resume_says_what_it_waits_for():
+    job = guarded([PROGRAMS / "cl_steps", "--steps", "20", "--mib", "8", "--step-ms", "20"], name="waits")
+    job.stdout.readline()
+
+    def change(*words):
+        subprocess.run([str(BUILD / "tranche"), "guard", *words], check=True, timeout=60, stdout=subprocess.PIPE)
+    change("pause", "waits")
+    change("limit", "waits", "--vram", "4MiB")
+    change("resume", "waits")
+    told = ""
+    while "resume waits" not in told and select.select([job.stderr], [], [], 60)[0]:
+        told += os.read(job.stderr.fileno(), 4096).decode()
+    change("limit", "waits", "--vram", "64MiB")
+    _, err = job.communicate(timeout=240)
+    check("resume: where there is no room the log says so, and the job goes on when there is",
+          f"resume waits: device 0: out of memory: limit {4 * MIB} bytes" in told and "resumed" in err and job.returncode == 0,
+          (told, err))
+
+
 def handover_is_verified():
     got, _, err = answer([PROGRAMS / "cl_verify"])
     check("zero_and_verify: zeroes exactly its range and finds nothing left",
@@ -220,6 +240,7 @@ def main():
     filters_of_ffmpeg_run()
     pause_gives_back(sharing=False)
     pause_gives_back(sharing=True)
+    resume_says_what_it_waits_for()
     if os.environ.get("TRANCHE_LONG"):
         foreign_programs_run()
     failed = results.count(False)
