@@ -2,6 +2,7 @@
 #include "app/guard_run.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -71,8 +72,9 @@ void prepend_variable(const char* name, const std::string& value) {
   for (const std::string& word : run.command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   ::execvp(words[0], words.data());
+  const int why = errno;
   std::perror(words[0]);
-  ::_exit(127);
+  ::_exit(why == ENOENT ? 127 : 126);  // As shells tell them apart.
 }
 
 int code_of(int status) {
