@@ -471,6 +471,9 @@ told = guard("wrong", "limit", "any", "--compute", "5%")
 check("usage: who is not there is told, and where to look", told.returncode == 1 and "guard top" in told.stderr, told)
 told = guard("wrong", "top", "--once", broker="nobody.sock")
 check("usage: no broker at all is told, and how there would be one", told.returncode == 1 and "guard run" in told.stderr, told)
+told = subprocess.run([build / "tranche", "guard", "top", "--once"], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                      env=environment("wrong", XDG_RUNTIME_DIR=str(folder / "not-there")))
+check("usage: a runtime folder that is not there is told, and what would do", "set XDG_RUNTIME_DIR" in told.stderr, told)
 told = guard("wrong", "limit", "any")
 check("usage: a change of nothing is refused", told.returncode == 2 and "nothing to change" in told.stderr, told)
 
