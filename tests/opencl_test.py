@@ -174,6 +174,7 @@ def nobody_finds_what_was_left():
     size = 64 * 64 * 4
     all_of_it, nothing = [size, size, 2 * size], [0, 0, 0]
     # What the first tenant finds on a clean device, how much it leaves in what goes back, and what the next one finds.
+    copied = {}
     ways = {"alone": [all_of_it, [size] * 4, nothing], "sharing": [all_of_it, [], all_of_it],
             "sharing, and the device fills nothing": [[None] * 3, [size] * 2, nothing]}
     for way, expected in ways.items():
@@ -187,6 +188,7 @@ def nobody_finds_what_was_left():
             neighbour.stdout.readline()
         first = found(str(socket), fault="used,unfillable" if expected[0] == [None] * 3 else "used")
         second = found(str(socket))
+        copied[way] = int(first[2].split("copied ")[1].split()[0])
         check(f"contents, {way}: nobody finds what another left, and a clean device is not zeroed",
               [*first[:2], second[0]] == expected, (first, second))
         if expected[0] == [None] * 3:
@@ -194,6 +196,7 @@ def nobody_finds_what_was_left():
         for process in filter(None, (neighbour, broker)):
             process.terminate()
             process.communicate(timeout=60)
+    check("contents: zeroing is charged by its bytes to whoever frees", copied["sharing"] == copied["alone"] + 4 * size, copied)
 
 
 def filters_of_ffmpeg_run():
