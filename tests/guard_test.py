@@ -459,12 +459,21 @@ check("names: one that runs already is refused, and its limits stay",
 first.communicate("", timeout=60)
 
 wrong = [(["--vram", "0"], "without VRAM"), (["--vram", "two"], "not a size: two"), (["--compute", "0%"], "more than 0 %"),
-         (["--compute", "0.001%"], "least share"), (["--mode", "most"], "cap or fair"), (["--time", "0s"], "no time"),
+         (["--compute", "0.001%"], "least share"), (["--compute", "0x10%"], "not a share"), (["--mode", "most"], "cap or fair"), (["--time", "0s"], "no time"),
          (["--checkpoint-signal", "99"], "checkpoint-signal"), (["--devices", "20"], "--devices"),
          (["--name", "a/b"], "a name has letters"), (["--vram", "1GiB", "--vram", "2GiB"], "--vram")]
 for words, why in wrong:
     told = run("wrong", ["--vram", "1GiB"] * ("--vram" not in words) + words, ["true"])
     check(f"usage: {' '.join(words)} is refused, and why", told.returncode == 2 and why in told.stderr, told)
+told = run("wrong", ["--vram", "1GiB"], ["/etc/passwd"])
+check("usage: what cannot be run ends as in a shell", told.returncode == 126 and "Permission denied" in told.stderr, told)
+told = guard("wrong", "limit", "any", "--compute", "5%")
+check("usage: who is not there is told, and where to look", told.returncode == 1 and "guard top" in told.stderr, told)
+told = guard("wrong", "top", "--once", broker="nobody.sock")
+check("usage: no broker at all is told, and how there would be one", told.returncode == 1 and "guard run" in told.stderr, told)
+told = subprocess.run([build / "tranche", "guard", "top", "--once"], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                      env=environment("wrong", XDG_RUNTIME_DIR=str(folder / "not-there")))
+check("usage: a runtime folder that is not there is told, and what would do", "set XDG_RUNTIME_DIR" in told.stderr, told)
 told = guard("wrong", "limit", "any")
 check("usage: a change of nothing is refused", told.returncode == 2 and "nothing to change" in told.stderr, told)
 

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import select
 import shutil
 import subprocess
 import sys
@@ -130,6 +131,25 @@ def pause_gives_back(sharing):
         neighbour.communicate(timeout=60)
 
 
+def resume_says_what_it_waits_for():
+    job = guarded([PROGRAMS / "cl_steps", "--steps", "20", "--mib", "8", "--step-ms", "20"], name="waits")
+    job.stdout.readline()
+
+    def change(*words):
+        subprocess.run([str(BUILD / "tranche"), "guard", *words], check=True, timeout=60, stdout=subprocess.PIPE)
+    change("pause", "waits")
+    change("limit", "waits", "--vram", "4MiB")
+    change("resume", "waits")
+    told = ""
+    while "resume waits" not in told and select.select([job.stderr], [], [], 60)[0]:
+        told += os.read(job.stderr.fileno(), 4096).decode()
+    change("limit", "waits", "--vram", "64MiB")
+    _, err = job.communicate(timeout=240)
+    check("resume: where there is no room the log says so, and the job goes on when there is",
+          f"resume waits: device 0: out of memory: limit {4 * MIB} bytes" in told and "resumed" in err and job.returncode == 0,
+          (told, err))
+
+
 def handover_is_verified():
     got, _, err = answer([PROGRAMS / "cl_verify"])
     check("zero_and_verify: zeroes exactly its range and finds nothing left",
@@ -154,6 +174,7 @@ def nobody_finds_what_was_left():
     size = 64 * 64 * 4
     all_of_it, nothing = [size, size, 2 * size], [0, 0, 0]
     # What the first tenant finds on a clean device, how much it leaves in what goes back, and what the next one finds.
+    copied = {}
     ways = {"alone": [all_of_it, [size] * 4, nothing], "sharing": [all_of_it, [], all_of_it],
             "sharing, and the device fills nothing": [[None] * 3, [size] * 2, nothing]}
     for way, expected in ways.items():
@@ -167,6 +188,7 @@ def nobody_finds_what_was_left():
             neighbour.stdout.readline()
         first = found(str(socket), fault="used,unfillable" if expected[0] == [None] * 3 else "used")
         second = found(str(socket))
+        copied[way] = int(first[2].split("copied ")[1].split()[0])
         check(f"contents, {way}: nobody finds what another left, and a clean device is not zeroed",
               [*first[:2], second[0]] == expected, (first, second))
         if expected[0] == [None] * 3:
@@ -174,6 +196,7 @@ def nobody_finds_what_was_left():
         for process in filter(None, (neighbour, broker)):
             process.terminate()
             process.communicate(timeout=60)
+    check("contents: zeroing is charged by its bytes to whoever frees", copied["sharing"] == copied["alone"] + 4 * size, copied)
 
 
 def filters_of_ffmpeg_run():
@@ -220,6 +243,7 @@ def main():
     filters_of_ffmpeg_run()
     pause_gives_back(sharing=False)
     pause_gives_back(sharing=True)
+    resume_says_what_it_waits_for()
     if os.environ.get("TRANCHE_LONG"):
         foreign_programs_run()
     failed = results.count(False)

@@ -59,7 +59,8 @@ void change_limits(const Change& change) {
     broker.set_limits(change.name, limits);
     return;
   }
-  throw std::runtime_error("no tenant " + change.name + " at this broker");
+  throw std::runtime_error("no tenant " + change.name +
+                           " at this broker: `tranche guard top` shows who is there");
 }
 
 cli::Command add_change(const cli::Command& group,
@@ -81,6 +82,8 @@ std::uint64_t size_of(const std::string& text) {
 }
 
 std::uint32_t share_of(const std::string& text) {
+  if (text.find_first_not_of("0123456789.%") != std::string::npos)
+    throw cli::usage_failure("not a share: " + text);
   std::size_t used = 0;
   double value = 0;
   try {

@@ -2,9 +2,11 @@
 #include "app/guard_run.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <poll.h>
@@ -71,8 +73,9 @@ void prepend_variable(const char* name, const std::string& value) {
   for (const std::string& word : run.command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   ::execvp(words[0], words.data());
+  const int why = errno;
   std::perror(words[0]);
-  ::_exit(127);
+  ::_exit(why == ENOENT ? 127 : 126);  // As shells tell them apart.
 }
 
 int code_of(int status) {
@@ -194,14 +197,16 @@ void print_summary(const guard::TenantRegions& regions, std::uint32_t devices) {
 
 std::string default_broker_socket() {
   std::string folder;
-  if (const char* runtime = std::getenv("XDG_RUNTIME_DIR")) {
+  if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime != nullptr && *runtime != 0) {
     folder = std::string(runtime) + "/tranche";
   } else if (::geteuid() == 0) {
     folder = "/run/tranche-broker";
   } else {
     folder = "/tmp/tranche-" + std::to_string(::geteuid());
   }
-  ::mkdir(folder.c_str(), 0700);
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    throw std::runtime_error("cannot make " + folder + ": " + std::strerror(errno) +
+                             "; set XDG_RUNTIME_DIR to a folder of yours, or name a socket with --socket");
   struct stat info{};
   if (::lstat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid())
     throw std::runtime_error(folder + " is not a folder of this user");

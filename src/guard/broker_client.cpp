@@ -61,7 +61,9 @@ std::string other_version(int socket) {
 }  // namespace
 
 BrokerClient::BrokerClient(const std::string& socket_path) : socket_(connect_to(socket_path.c_str())) {
-  if (socket_ < 0) throw std::runtime_error("no broker answers at " + socket_path);
+  if (socket_ < 0)
+    throw std::runtime_error("no broker answers at " + socket_path +
+                             ": `tranche guard run` or `tranche broker` starts one");
 }
 
 BrokerClient::~BrokerClient() {

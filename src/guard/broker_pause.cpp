@@ -69,7 +69,7 @@ class Checkpoint {
 TenantListing find_tenant(BrokerClient& broker, const std::string& name) {
   for (TenantListing& tenant : broker.list())
     if (tenant.name == name) return std::move(tenant);
-  throw std::runtime_error("no tenant " + name + " at this broker");
+  throw std::runtime_error("no tenant " + name + " at this broker: `tranche guard top` shows who is there");
 }
 
 void set_paused(BrokerClient& broker, const TenantListing& tenant, bool paused) {

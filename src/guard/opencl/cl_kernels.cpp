@@ -8,6 +8,7 @@
 #include "guard/host_clock.hpp"
 #include "guard/opencl/cl_front.hpp"
 #include "guard/opencl/object_table.hpp"
+#include "guard/opencl/processor_share.hpp"
 
 namespace tranche::guard::opencl {
 namespace {
@@ -81,9 +82,12 @@ cl_kernel CL_API_CALL clone_kernel(cl_kernel source, cl_int* status) {
 // timestamps tell.
 struct LaunchMeasure {
   LaunchTicket ticket;
-  std::uint32_t cpu_units = 0;          // Zero: not such a device.
-  std::atomic<std::uint64_t> cpu_from;  // Processor time of this process when the launch began.
+  std::uint32_t cpu_units = 0;       // Zero: not such a device.
+  std::atomic<std::uint64_t> began;  // As the processor's share says; zero: it did not.
 };
+
+constinit ProcessorShare processor_share;  // Under processor_lock.
+pthread_mutex_t processor_lock = PTHREAD_MUTEX_INITIALIZER;
 
 std::uint64_t processor_ns() {
   timespec now{};
@@ -92,7 +96,13 @@ std::uint64_t processor_ns() {
 }
 
 void CL_CALLBACK launch_began(cl_event, cl_int, void* data) {
-  static_cast<LaunchMeasure*>(data)->cpu_from.store(processor_ns());
+  const Lock lock(processor_lock);
+  static_cast<LaunchMeasure*>(data)->began.store(processor_share.begins(processor_ns()));
+}
+
+std::uint64_t processor_time(std::uint64_t began) {
+  const Lock lock(processor_lock);
+  return processor_share.ended(processor_ns(), began);
 }
 
 std::uint64_t device_time(cl_event event) {
@@ -108,9 +118,10 @@ void CL_CALLBACK launch_done(cl_event event, cl_int status, void* data) {
   auto* measure = static_cast<LaunchMeasure*>(data);
   const std::uint64_t ended_at = monotonic_ns();
   std::uint64_t taken = status == CL_COMPLETE ? device_time(event) : 0;
-  const std::uint64_t cpu_from = measure->cpu_from.load();
-  if (taken != 0 && measure->cpu_units != 0 && cpu_from != 0)
-    taken = (processor_ns() - cpu_from) / measure->cpu_units;
+  if (const std::uint64_t began = measure->began.load(); began != 0) {
+    const std::uint64_t used = processor_time(began);
+    if (taken != 0) taken = used / measure->cpu_units;
+  }
   if (taken == 0) {
     measure_lost(measure->ticket);
   } else {

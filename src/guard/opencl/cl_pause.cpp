@@ -146,8 +146,11 @@ std::uint64_t move_out(MemObject* object) {
 }
 
 void charge_again(const MemObject* object) {
-  for (std::uint32_t i = 0; i < object->device_count; ++i)
-    while (!reserve(object->devices[i], object->charged).granted) nap(5'000'000);
+  for (std::uint32_t i = 0; i < object->device_count; ++i) {
+    VramAnswer answer = reserve(object->devices[i], object->charged);
+    if (!answer.granted) log_refusal("resume waits", object->devices[i], object->charged, answer);
+    for (; !answer.granted; answer = reserve(object->devices[i], object->charged)) nap(5'000'000);
+  }
 }
 
 void move_in(MemObject* object) {

@@ -70,15 +70,19 @@ void* CL_API_CALL svm_alloc(cl_context context, cl_svm_mem_flags flags, size_t b
   return pointer;
 }
 
-bool leaves_contents(const void* pointer, SharedRecord& record) {
-  return allocations().find(pointer, record) &&
-         must_zero_old(record.devices, record.device_count, record.bytes);
+// True when it must be zeroed, which then is paid for.
+bool pay_if_it_leaves_contents(const void* pointer, SharedRecord& record) {
+  if (!allocations().find(pointer, record) ||
+      !must_zero_old(record.devices, record.device_count, record.bytes))
+    return false;
+  copy_unmeasured(before_copy(record.devices[0], record.bytes));
+  return true;
 }
 
 // The call waits for nothing by itself, so whoever frees has made sure that nobody uses the bytes any more.
 void zero(cl_context context, void* pointer) {
   SharedRecord record;
-  if (leaves_contents(pointer, record) && !fill_and_wait(context, pointer, record.bytes))
+  if (pay_if_it_leaves_contents(pointer, record) && !fill_and_wait(context, pointer, record.bytes))
     report_left(record.devices, record.device_count, record.bytes);
 }
 
@@ -91,7 +95,7 @@ void zero_in_queue(cl_command_queue queue,
                    cl_event& last) {
   for (cl_uint i = 0; pointers != nullptr && i < count; ++i) {
     SharedRecord record;
-    if (!leaves_contents(pointers[i], record)) continue;
+    if (!pay_if_it_leaves_contents(pointers[i], record)) continue;
     const bool first = last == nullptr;
     cl_event filled = nullptr;
     if (fill(queue, pointers[i], record.bytes, first ? waits : 1, first ? list : &last, &filled) !=
