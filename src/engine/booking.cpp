@@ -2,6 +2,7 @@
 #include "engine/booking.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.hpp"
 #include "engine/attempt.hpp"
@@ -61,12 +62,20 @@ Refusal nothing_fits(const State& state, Instant now, const WindowAsk& wanted, s
   return refusal;
 }
 
-Refusal not_offered(Offered offer, const wire::Ask& ask) {
+bool is_there_simulated(const State& state, const WindowAsk& wanted) {
+  wire::Ask ask = wanted.ask;
+  if (std::exchange(ask.simulated, true)) return false;
+  return is_offered(state, {ask, wanted.trust_group, wanted.environment, wanted.span}) != Offered::kNoShape;
+}
+
+Refusal not_offered(const State& state, Offered offer, const WindowAsk& wanted) {
+  const wire::Ask& ask = wanted.ask;
   if (offer == Offered::kNoShape) {
     return {.reason = Reason::kConflict,
             .rule = "no_such_device",
             .message = "nothing connected is, or has, " + (ask.gpus.empty() ? "that shape" : ask.gpus),
-            .fix = "tranche gpus shows what there is"};
+            .fix = is_there_simulated(state, wanted) ? "simulated devices take bookings that say --simulated"
+                                                     : "tranche gpus shows what there is"};
   }
   return {.reason = Reason::kConflict,
           .rule = "environment",
@@ -141,7 +150,7 @@ Decision decide(const State& state, const Envelope& envelope, const Actor& actor
     const WindowAsk wanted{command.ask, booked.trust_group, command.environment, span};
     if (booked.windows.empty()) {
       const Offered offer = is_offered(state, wanted);
-      if (offer != Offered::kYes) return refuse(not_offered(offer, command.ask));
+      if (offer != Offered::kYes) return refuse(not_offered(state, offer, wanted));
     }
     auto places = find_places(state, envelope.at, wanted);
     if (!places) return refuse(nothing_fits(state, envelope.at, wanted, command.utc_offset_seconds));

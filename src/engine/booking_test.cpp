@@ -113,6 +113,11 @@ TEST_CASE("booking: an environment that no node offers is refused, and matched w
   CHECK(world.run(command, world.ana).error().rule == "environment");
   command.ask.model = "B200";
   CHECK(world.run(command, world.ana).error().rule == "no_such_device");
+  command.environment = {};
+  command.ask.model = "L4";
+  CHECK(world.run(command, world.ana).error().fix == "tranche gpus shows what there is");
+  world.node("sim-a", 1, "L4");
+  CHECK(world.run(command, world.ana).error().fix == "simulated devices take bookings that say --simulated");
 }
 
 TEST_CASE("slots: work that could not be gone in time is not put on booked devices") {

@@ -107,7 +107,8 @@ void Pass::push_next(const WaitingKey& key, Jobs::const_iterator from, const Job
       look_again_ = std::min(look_again_, until);
       continue;
     }
-    if (stays_too_long(key.kind, job)) {
+    // It finds no room, and may still ask for what is its own.
+    if (stays_too_long(key.kind, job) && !may_reclaim(key, job)) {
       if (++looked == kLookAhead) return;
       continue;
     }

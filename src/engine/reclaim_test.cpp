@@ -190,6 +190,30 @@ TEST_CASE("reclaim: what is free beside one who leaves for another is no longer 
   CHECK_FALSE(world.waits(other));
 }
 
+TEST_CASE("reclaim: an owner is heard at once, also while others of his wait for what is being freed") {
+  Lenders world;
+  for (const char* name : {"a", "b", "c", "d"}) world.node(name, 1);
+  world.guarantee(world.acme, 4);
+  std::vector<JobId> lent;
+  for (int i = 0; i < 4; ++i) lent.push_back(world.begin(world.bo, gpus(1)));
+  world.clock += 1h;
+  const JobId first = world.submit(world.ana, gpus(1));
+  for (int i = 0; i < 2; ++i) world.submit(world.ana, gpus(1));
+  world.schedule();
+  const auto stopped = [&] {
+    return std::count_if(lent.begin(), lent.end(), [&](JobId id) { return world.is_stopped(id); });
+  };
+  REQUIRE(stopped() == 3);
+  const auto left = std::find_if(lent.begin(), lent.end(), [&](JobId id) { return world.is_for(id, first); });
+  const LeaseId leaves = world.leases(*left).front();
+  REQUIRE(world.report(leaves, LeaseState::kEnded, EndReason::kExited, 143).has_value());
+  REQUIRE(world.scrub(leaves).has_value());
+  world.submit(world.ana, gpus(1));
+  CHECK(world.schedule() == 1);
+  CHECK_FALSE(world.waits(first));
+  CHECK(stopped() == 4);
+}
+
 TEST_CASE("reclaim: what does not fit beside it is freed elsewhere at once") {
   Lenders world;
   for (const char* name : {"a", "b"}) world.node(name, 8);
