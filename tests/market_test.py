@@ -201,6 +201,8 @@ def what_is_sold_again_and_again():
         assert buyer.get("/v1/market/recurring").json["items"] == []
         odd = tranche(seller, *[word.replace("22:00", "22:07") for word in words], code=2)
         assert "15 minutes" in odd, odd
+        window = slot_from_now(4) + "/" + slot_from_now(6)
+        assert "leave --from and --window out" in tranche(seller, *words, "--window", window, code=2)
         assert buyer.call("DELETE", "/v1/market/recurring/lst_000001").status == 404
         tranche(seller, "market", "cancel", "lst_000001")
         assert seller.get("/v1/market/orders").json["items"] == []
@@ -219,6 +221,8 @@ def a_quote_holds():
         other = Client(platform.port, trader(operator, "rival", "100"))
         assert "nothing is offered" in tranche(other, "market", "buy", "H100", "--for", "1h", "--limit", "9/h", code=5)
         tranche(other, "market", "buy", "--quote", quoted["id"], code=3)  # For him there is no such quote.
+        twice = tranche(buyer, "market", "buy", "H100", "--for", "9h", "--quote", quoted["id"], code=2)
+        assert "leave the rest out" in twice, twice
         bought = json.loads(tranche(buyer, "-o", "json", "market", "buy", "--quote", quoted["id"]))
         assert len(bought["contracts"]) == 1 and float(bought["paid"]) <= float(quoted["cost_now"]), (bought, quoted)
         assert float(quoted["cost_now"]) <= float(quoted["most"]) and bought["milli_traded"] == 1000, (bought, quoted)
@@ -419,6 +423,32 @@ def who_bought_sells_on():
         assert "did you mean 'H100'" in refused, refused
 
 
+def what_was_sold_on_ends_with_what_it_was_made_of():
+    """Taken back in part from under him, a buyer keeps what is left and is paid the rest; the owner lists it again at once."""
+    with Platform() as platform:
+        operator, seller, buyer = exchange(platform)
+        third = Client(platform.port, trader(operator, "third", "100"))
+        tranche = command_of(platform)
+        start, cut, end = slot_from_now(2), slot_from_now(3), slot_from_now(5)
+        credit = lambda: float(third.get("/v1/accounts/third").json["credit"])
+        mine = lambda: third.get("/v1/market/contracts").json["items"][0]
+        list_device = ["market", "sell", "gpu_000001", "--price", "2/h", "--window"]
+        tranche(seller, *list_device, f"{start}/{end}")
+        tranche(buyer, "market", "buy", "H100", "--from", start, "--for", "3h", "--limit", "2/h")
+        tranche(buyer, "market", "sell", "ctr_000001", "--window", f"{start}/{end}", "--price", "2.20/h")
+        tranche(third, "market", "buy", "H100", "--from", start, "--for", "3h", "--limit", "2.20/h")
+        assert abs(credit() - 93.40) < 1e-9, credit()
+        tranche(seller, "market", "reclaim", "ctr_000001", "--at", cut)
+        kept = wait_for(mine, lambda one: one["to"] == cut)
+        assert kept["state"] == "agreed" and kept["from"] == start and kept["value"] == "2.20", kept
+        assert abs(credit() - (93.40 + 4.40 + 0.44)) < 1e-9, credit()  # Two hours, and a tenth of them.
+        tranche(seller, *list_device, f"{cut}/{end}")
+        tranche(seller, "market", "reclaim", "ctr_000001", "--at", start)
+        lost = wait_for(mine, lambda one: one["state"] == "defaulted")
+        assert lost["refunded"] == "2.20" and abs(credit() - 100.66) < 1e-9, (lost, credit())
+        tranche(seller, *list_device, f"{start}/{cut}")
+
+
 def wait_for(look, wanted):
     deadline = time.monotonic() + 120
     while not wanted(found := look()):
@@ -430,4 +460,5 @@ def wait_for(look, wanted):
 main([list_and_buy, who_trades_for_a_tenant_sees_its_trades, refusals_tell_what_would_pass, a_kill_loses_nothing,
       the_command_trades, a_model_is_offered_and_followed,
       what_is_sold_again_and_again, a_quote_holds, a_window_is_whole_slots, orders_say_how_long_they_live, nobody_learns_who_the_other_is,
-      a_seller_takes_back_with_notice, who_bought_sells_on, another_platform_trades_as_any_tenant])
+      a_seller_takes_back_with_notice, who_bought_sells_on,
+      what_was_sold_on_ends_with_what_it_was_made_of, another_platform_trades_as_any_tenant])

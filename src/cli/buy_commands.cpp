@@ -86,6 +86,9 @@ void print_quote(Session& session, const Answer<wire::QuoteView>& answer) {
 
 void buy(Session& session, const BuyOptions& options) {
   if (!options.quote.empty()) {
+    if (!options.shape.empty() || !options.length.empty() || !options.limit.empty())
+      throw usage_failure("--quote says what, for how long and at what price; leave the rest out",
+                          "tranche market buy --quote " + options.quote);
     const std::string path = "/v1/market/quotes/" + path_segment(options.quote);
     if (options.dry_run) return print_quote(session, session.get<wire::QuoteView>(path));
     return print_outcome(session,

@@ -127,7 +127,8 @@ std::string names_of(const std::vector<wire::RecurringListingView>& listings) {
 }
 
 void sell_again(Session& session, const SellOptions& options) {
-  if (!options.from.empty()) throw usage_failure("--every says when; leave --from out");
+  if (!options.from.empty() || !options.window.empty())
+    throw usage_failure("--every says when, and --for how long; leave --from and --window out");
   wire::RecurringListingBody body{.listing = body_of(options),
                                   .every = options.every,
                                   .zone = options.zone,

@@ -12,12 +12,6 @@
 namespace tranche::engine {
 namespace {
 
-std::string instant_text(Instant at) {
-  std::string out;
-  append_text(out, at);
-  return out;
-}
-
 // The nearest party of a kind at or above; else its tenant, and the party itself where there is none.
 std::string ancestor(const State& state, PartyId party, PartyKind kind) {
   for (const Party* at = state.party(party); at != nullptr; at = state.party(at->parent)) {
@@ -67,7 +61,7 @@ std::string label(const State& state, const CostLine& line, wire::CostBy by, con
     case wire::CostBy::kUnit:
       return units_text(line);
     case wire::CostBy::kDay:
-      return instant_text(line.key.day).substr(0, 10);
+      return text(line.key.day).substr(0, 10);
   }
   return {};
 }

@@ -25,12 +25,6 @@ namespace {
 constexpr std::uint32_t kQuantityMost = 10'000'000;
 constexpr std::int64_t kPriceMost = 1'000'000'000;
 
-std::string hourly(std::int64_t price) {
-  std::string out;
-  append_text(out, Money{price * kPriceStep});
-  return out + "/h";
-}
-
 // What an order is about; a book that it opens is not there yet.
 const Instrument& traded_by(const State& state, const PlaceOrder& c) {
   const bool known = c.book != 0 && c.book <= state.market.instruments.size();
@@ -47,8 +41,8 @@ std::optional<Refusal> shape_problem(const State& state, const PlaceOrder& c, In
     return invalid("quantity", "partitions are traded whole", "give a whole number of them");
   if (c.price <= 0 || c.price > kPriceMost)
     return invalid("price",
-                   "a price is above zero, and at most " + hourly(kPriceMost),
-                   "give one; prices go in steps of " + hourly(1));
+                   "a price is above zero, and at most " + price_text(kPriceMost),
+                   "give one; prices go in steps of " + price_text(1));
   if (c.slots == 0)
     return invalid("window", "a window has a slot of 15 minutes at least", "give a longer window");
   if (c.slots_min > c.slots)
@@ -63,7 +57,7 @@ std::optional<Refusal> shape_problem(const State& state, const PlaceOrder& c, In
   if (c.floor < 0 || c.floor > c.price)
     return invalid("floor",
                    "a floor is not below zero, and not above the price",
-                   "give a floor of at most " + hourly(c.price));
+                   "give a floor of at most " + price_text(c.price));
   return std::nullopt;
 }
 
@@ -73,13 +67,14 @@ std::optional<Refusal> collar_problem(const State& state, const BookState& book,
   const std::int64_t low = book.last * (100 - std::min<std::int64_t>(percent, 99)) / 100;
   const std::int64_t high = book.last * (100 + percent) / 100;
   if (price >= low && price <= high) return std::nullopt;
-  return Refusal{.reason = Reason::kPolicy,
-                 .rule = "collar",
-                 .message = "the price is too far from the last one, " + hourly(book.last),
-                 .fix = "give a price from " + hourly(std::max<std::int64_t>(low, 1)) + " to " + hourly(high),
-                 .limit = (price < low ? low : high) * kPriceStep,
-                 .used = book.last * kPriceStep,
-                 .asked = price * kPriceStep};
+  return Refusal{
+      .reason = Reason::kPolicy,
+      .rule = "collar",
+      .message = "the price is too far from the last one, " + price_text(book.last),
+      .fix = "give a price from " + price_text(std::max<std::int64_t>(low, 1)) + " to " + price_text(high),
+      .limit = (price < low ? low : high) * kPriceStep,
+      .used = book.last * kPriceStep,
+      .asked = price * kPriceStep};
 }
 
 std::optional<Refusal> piece_problem(const Piece* piece, const PlaceOrder& c) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "wire/text_form.hpp"
 
 namespace tranche::engine {
@@ -31,6 +32,10 @@ std::string portion_text(std::uint64_t milli) {
   std::string part = std::to_string(kWholePortion + milli % kWholePortion).substr(1);
   part.erase(part.find_last_not_of('0') + 1);
   return part.empty() ? out : out + "." + part;
+}
+
+std::string price_text(std::int64_t price) {
+  return text(Money{price * kPriceStep}) + "/h";
 }
 
 Slice slice_of(const State& state, const Portion& portion) {

@@ -21,6 +21,7 @@ struct Portion {
 };
 
 [[nodiscard]] std::string portion_text(std::uint64_t milli);  // 500 -> "0.5"
+[[nodiscard]] std::string price_text(std::int64_t price);     // Of a book, by the hour: "2.00/h"
 [[nodiscard]] Slice slice_of(const State&, const Portion&);
 [[nodiscard]] wire::Ask ask_of(const State&, const Portion&);
 

@@ -21,12 +21,6 @@ struct Left {  // What the other side has in the first slot of an order, by why 
   std::set<wire::WorkloadKind> kinds{};  // Of what he might have for another kind of work.
 };
 
-std::string hourly(std::int64_t price) {
-  std::string out;
-  append_text(out, Money{price * kPriceStep});
-  return out + "/h";
-}
-
 void note_kinds(const Admitting& context, const MarketOrder& ask, MarketOrder bid, Left& left) {
   const Piece* piece = context.state.market.pieces.find(ask.piece);
   if (piece == nullptr) return;
@@ -74,7 +68,7 @@ std::string next_offer(const State& state, const MarketOrder& order) {
     ++later.first_slot;
     if (const Left left = left_for(state, later); left.reached > 0)
       return "from " + text(start_of(later.first_slot)) + " on something is offered, the best at " +
-             hourly(left.best);
+             price_text(left.best);
   }
   return {};
 }
@@ -94,7 +88,7 @@ Words too_much_or_too_little(const MarketOrder& order, const Left& left) {
             "what is offered there is for " + portion_text(left.quantity_least) + " at least",
             "ask for that much, or let the order rest"};
   const std::string there =
-      portion_text(left.reached) + " left at that price, the best is " + hourly(left.best);
+      portion_text(left.reached) + " left at that price, the best is " + price_text(left.best);
   if (left.reached >= order.quantity)
     return {"",
             there + ", and not all of the window from one offer",
@@ -109,8 +103,8 @@ Words words_for(const State& state, const MarketOrder& order, const Left& left) 
   if (left.reached > 0) return too_much_or_too_little(order, left);
   if (left.best != 0)
     return {"",
-            "nothing is left at that price, the best is " + hourly(left.best),
-            "raise the limit to " + hourly(left.best) + ", or let the order rest"};
+            "nothing is left at that price, the best is " + price_text(left.best),
+            "raise the limit to " + price_text(left.best) + ", or let the order rest"};
   if (left.own > 0)
     return {"self_trade",
             "what is offered in that window is of your own tenant, and nobody trades with himself",

@@ -74,8 +74,13 @@ Events cut_short(const State& state, const Contract& contract, Instant now, Inst
   return events;
 }
 
+// Of what was settled already nothing is taken back.
+bool is_settled_beyond(const Contract& contract, Instant at) {
+  return contract.settled > contract.start && contract.settled > at;
+}
+
 // Until when its seller, who had bought it himself, has what he sold on; nothing: for all of it, or it is
-// interrupted anyway. Of what was settled already nothing is taken back.
+// interrupted anyway.
 std::optional<Instant> falls_short_at(const State& state, const Contract& contract, Instant now) {
   const Piece* piece = state.market.pieces.find(contract.piece.value);
   if (contract.state != ContractState::kAgreed || piece == nullptr || piece->bought == ContractId{})
@@ -83,8 +88,21 @@ std::optional<Instant> falls_short_at(const State& state, const Contract& contra
   const Contract* under = state.market.contracts.find(piece->bought.value);
   if (under == nullptr || is_over(under->state))
     return now < contract.start ? std::optional(contract.start) : std::nullopt;
-  const bool settled_since = contract.settled > contract.start && contract.settled > under->end;
-  return under->end < contract.end && !settled_since ? std::optional(under->end) : std::nullopt;
+  const bool shorter = under->end < contract.end && !is_settled_beyond(contract, under->end);
+  return shorter ? std::optional(under->end) : std::nullopt;
+}
+
+// Whoever bought from its buyer is told now, and not only with the next tick of a quiet server.
+void look_at_sold_on(Market& market, const Contract& cut, Instant now) {
+  for (const std::uint64_t id : market.contracts.ids()) {
+    Contract& contract = *market.contracts.find(id);
+    const Piece* piece = market.pieces.find(contract.piece.value);
+    if (piece == nullptr || piece->bought != cut.id || contract.state != ContractState::kAgreed ||
+        contract.end <= cut.end || is_settled_beyond(contract, cut.end))
+      continue;
+    contract.look_at = now;
+    market.contracts_due[now].push_back(contract.id);
+  }
 }
 
 bool has_fills(const Events& events) {
@@ -152,6 +170,7 @@ void apply(State& state, const Envelope& envelope, const ContractReclaimed& even
   }
   contract->slots = slots;
   note_due(state.market, *contract);
+  look_at_sold_on(state.market, *contract, envelope.at);
 }
 
 }  // namespace tranche::engine

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "engine/market_fill.hpp"
 #include "engine/market_world.hpp"
 
 namespace tranche::engine {
@@ -100,8 +101,11 @@ TEST_CASE(
   world.pass(hours(1));
   const Money before = world.credit(2);
   const Instant cut = start_of(world.slot) + hours(5);
+  REQUIRE_FALSE(contracts_due(world.state, world.clock));
   REQUIRE(world.run(ReclaimContract{{1}, cut}, world.traders[0]));
+  CHECK(contracts_due(world.state, world.clock));  // Nobody waits for a tick by the minute.
   REQUIRE(world.run(Tick{}));
+  CHECK_FALSE(contracts_due(world.state, world.clock));
   CHECK(world.contract(2)->state == ContractState::kAgreed);
   CHECK(world.contract(2)->end == cut);
   CHECK(world.credit(2).micros == before.micros + value.micros / 2 + value.micros / 2 / 10);

@@ -10,12 +10,6 @@
 namespace tranche::engine {
 namespace {
 
-std::string money_text(Money amount) {
-  std::string out;
-  append_text(out, amount);
-  return out;
-}
-
 // Nothing: nothing was spent in the period that runs.
 const Spent* running_book(const State& state, PartyId party, Instant at) {
   const auto found = state.spent.find(party);
@@ -77,10 +71,10 @@ std::optional<Refusal> spend_problem(const State& state, PartyId party, Money am
     return Refusal{.reason = Reason::kBudget,
                    .rule = "spend",
                    .where = where,
-                   .message = where + " may spend " + money_text(*at->quota.spend) + " a " +
+                   .message = where + " may spend " + text(*at->quota.spend) + " a " +
                               std::string(wire::name_of(at->quota.period)) + ", and this could cost " +
-                              money_text(amount),
-                   .fix = left > 0 ? "ask for what costs at most " + money_text({left})
+                              text(amount),
+                   .fix = left > 0 ? "ask for what costs at most " + text(Money{left})
                                    : "wait for the next " + std::string(wire::name_of(at->quota.period)) +
                                          ", or ask the administrator of " + where,
                    .limit = at->quota.spend->micros,
@@ -96,8 +90,8 @@ Refusal not_covered(const State& state, AccountId account, Money amount) {
   return {.reason = Reason::kBudget,
           .rule = "credit",
           .where = where,
-          .message = "the credit of " + where + " does not cover " + money_text(amount),
-          .fix = left > Money{} ? "ask for what costs at most " + money_text(left) + ", or pay in"
+          .message = "the credit of " + where + " does not cover " + text(amount),
+          .fix = left > Money{} ? "ask for what costs at most " + text(left) + ", or pay in"
                                 : "pay in first: tranche account top-up",
           .limit = left.micros,
           .used = 0,
