@@ -37,7 +37,7 @@ struct Job {
   Ask ask{};
   std::string spec{};          // The job file as canonical JSON.
   std::uint32_t attempts = 0;  // Started so often.
-  std::uint32_t faults = 0;    // Attempts that ended through no fault of its own.
+  std::uint32_t faults = 0;    // Attempts that ended through no fault of its own since it last got further.
   bool stop_requested = false;
   Instant started{};                    // Of the last attempt.
   Instant not_before{};                 // Waits at least until then.
