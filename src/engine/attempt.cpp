@@ -38,7 +38,7 @@ Duration fault_pause(EndReason reason, std::uint32_t faults) {
 
 bool goes_on(EndReason reason) {
   return reason == EndReason::kPreempted || reason == EndReason::kWindowClosed ||
-         reason == EndReason::kResized;
+         reason == EndReason::kResized || reason == EndReason::kPaused;
 }
 
 // How the attempt ended: the worst that any member said.
@@ -98,7 +98,8 @@ Event outcome(const State& state, const Envelope& envelope, const Job& job, cons
   if (verdict.good()) return ended(JobState::kSucceeded, EndReason::kExited);
   const bool progressed = got_further(state, job, last, envelope.at);
   const std::uint32_t faults = progressed ? 0 : job.faults;
-  const auto again = [&](Duration wait) {
+  const auto again = [&](Duration wait) -> Event {
+    if (job.paused) return pause_of(state, job);
     return JobRequeued{job.id, verdict.reason, envelope.at + wait, verdict.message, job.owner, progressed};
   };
   // What it did, it would do again.
@@ -106,7 +107,7 @@ Event outcome(const State& state, const Envelope& envelope, const Job& job, cons
       verdict.reason == EndReason::kWentAround)
     return ended(JobState::kFailed, verdict.reason);
   if (goes_on(verdict.reason)) return again(Duration{});
-  if (is_platform_fault(verdict.reason) && faults + 1 < kFaultsMax)
+  if (is_platform_fault(verdict.reason) && (job.paused || faults + 1 < kFaultsMax))
     return again(fault_pause(verdict.reason, faults));
   if (verdict.reason == EndReason::kIdleLimit) return ended(JobState::kStopped, verdict.reason);
   if (is_own_error(verdict.reason) && job.errors < job.ask.retries)
@@ -135,6 +136,12 @@ LeaseGranted grant_for(const State& state, const Job& job, std::uint32_t rank, s
 
 bool is_own_error(EndReason reason) {
   return !is_platform_fault(reason) && !goes_on(reason) && reason != EndReason::kNone;
+}
+
+bool saves_itself(const Job& job, const Lease& first) {
+  if (first.checkpoint > first.granted) return true;
+  const auto spec = wire::from_json<wire::JobSpec>(job.spec);
+  return spec && spec->checkpoint;
 }
 
 Duration grace_of(const Job& job) {
@@ -184,9 +191,9 @@ Events lease_over(const State& state,
   if (others_live) return events;
   Event out = outcome(state, envelope, *job, report);
   // It waits for the fewest that it can go on with, and holds no quota for more.
-  if (std::holds_alternative<JobRequeued>(out) && job->ask.surplus() > 0)
-    events.push_back(JobResized{job->id, job->owner, job->ask.nodes_min});
-  if (std::holds_alternative<JobRequeued>(out) && !job->ask.is_smallest())
+  const bool waits = std::holds_alternative<JobRequeued>(out) || std::holds_alternative<JobPaused>(out);
+  if (waits && job->ask.surplus() > 0) events.push_back(JobResized{job->id, job->owner, job->ask.nodes_min});
+  if (waits && !job->ask.is_smallest())
     events.push_back(JobResliced{job->id, job->owner, job->ask.range->milli_min, job->ask.range->vram_min});
   events.push_back(std::move(out));
   return events;
