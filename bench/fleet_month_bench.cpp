@@ -3,6 +3,8 @@
 // failure rates, once with signals, drains, resets and tests, and once with faults that nobody is told of.
 // What is simulated is the machines and the clock; who runs where, and what becomes of whom, the engine
 // decides.
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <queue>
@@ -45,7 +47,7 @@ constexpr Duration kHandsTake = hours(72);
 constexpr Duration kNoticedAfter = hours(8);
 constexpr Duration kCrashAfter = minutes(10);  // A job that was placed on a broken device.
 
-enum class Due { kFault, kNodeBack, kAnswer, kReturned, kNoticed, kDone, kGone, kCrash };
+enum class Due { kFault, kNodeBack, kAnswer, kReturned, kNoticed, kDone, kGone, kCrash, kSaved };
 struct Moment {
   Instant at{};
   Due due{};
@@ -66,12 +68,22 @@ struct Work {
   [[nodiscard]] std::int64_t devices() const { return (gang ? kGangNodes : 1) * kDevicesEach; }
 };
 
+// What ended attempts of jobs that went on.
+enum class Cause { kFault, kPreempted, kMoved, kCrashed, kOther };
+constexpr std::array kCauses{"a fault of device or node",
+                             "made way for others",
+                             "moved to make room, or off a node",
+                             "crashed on a device that nobody knew to be broken",
+                             "anything else"};
+
 struct Tally {
   double goodput = 0;
   int interrupted = 0;
+  std::array<int, kCauses.size()> by_cause{};
   int finished = 0;
   int failed = 0;  // With a verdict.
   int lost = 0;    // Neither running, nor waiting, nor ended with a verdict.
+  int held = 0;    // Of these, what the platform failed so often that a person decides.
   int faults = 0;
 };
 
@@ -115,7 +127,7 @@ class Month : World {
     }
     for (auto& [id, work] : work_) account(work, clock);
     tally_.goodput = useful_ / (static_cast<double>(kMonth.count()) * kNodes * kDevicesEach);
-    tally_.lost = count_lost();
+    count_unsettled();
     return tally_;
   }
 
@@ -168,6 +180,7 @@ class Month : World {
       return moments_.push({clock + seconds(30), Due::kGone, revoked->id.value});
     if (const auto* requeued = std::get_if<JobRequeued>(&event)) {
       ++tally_.interrupted;
+      ++tally_.by_cause[static_cast<std::size_t>(cause_of(*requeued))];
       return account(work_.at(requeued->id), clock);
     }
     if (const auto* ended = std::get_if<JobEnded>(&event)) return conclude(*ended);
@@ -176,6 +189,17 @@ class Month : World {
           {clock + time_for(ordered->task), Due::kAnswer, ordered->device.value, ordered->order});
     if (const auto* opened = std::get_if<RepairOpened>(&event))
       moments_.push({clock + kHandsTake, Due::kReturned, opened->id});
+  }
+  [[nodiscard]] Cause cause_of(const JobRequeued& requeued) const {
+    if (is_platform_fault(requeued.reason)) return Cause::kFault;
+    if (requeued.reason == EndReason::kExited) return Cause::kCrashed;
+    if (requeued.reason != EndReason::kPreempted) return Cause::kOther;
+    const auto& leases = state.jobs.at(requeued.id).leases;
+    const bool moved = std::any_of(leases.begin(), leases.end(), [&](LeaseId id) {
+      const Lease& lease = state.leases.at(id);
+      return lease.goes_to != NodeId{} || lease.promised_to == JobId{};
+    });
+    return moved ? Cause::kMoved : Cause::kPreempted;
   }
   [[nodiscard]] Duration time_for(DeviceTask task) const {
     if (task == DeviceTask::kWipe) return kWipeTakes;
@@ -189,6 +213,7 @@ class Month : World {
       work.attempt = granted.attempt;
       work.began = clock + kStartup;
       moments_.push({work.began + (work.total - work.saved), Due::kDone, granted.job.value, granted.attempt});
+      moments_.push({work.began + kCheckpointEvery, Due::kSaved, granted.job.value, granted.attempt});
     }
     static_cast<void>(report(granted.id, LeaseState::kRunning));
     for (const Slice& slice : granted.slices)
@@ -238,6 +263,8 @@ class Month : World {
         return;
       case Due::kDone:
         return done({moment.what}, moment.which);
+      case Due::kSaved:
+        return saved({moment.what}, moment.which);
       case Due::kGone:
         return over({moment.what}, 143);
       case Due::kCrash:
@@ -308,6 +335,19 @@ class Month : World {
     const std::vector<LeaseId> leases = job.leases;
     for (const LeaseId lease : leases) over(lease, 0);
   }
+  // The job says that a checkpoint is whole, and is at the next one.
+  void saved(JobId id, std::uint64_t attempt) {
+    const auto work = work_.find(id);
+    if (work == work_.end() || work->second.attempt != attempt) return;
+    const Lease& lease = state.leases.at(state.jobs.at(id).leases.front());
+    if (!lease.live() || lease.revoked) return;
+    say(NoteProgress{.node = lease.node,
+                     .report = {.lease = lease.id,
+                                .epoch = lease.epoch,
+                                .at = clock,
+                                .checkpoints = {{.name = "step", .at = clock}}}});
+    moments_.push({clock + kCheckpointEvery, Due::kSaved, id.value, attempt});
+  }
   void over(LeaseId id, std::int32_t code) {
     const Lease* lease = state.lease(id);
     if (lease == nullptr || !lease->live()) return;
@@ -320,21 +360,20 @@ class Month : World {
                                .exit_code = code}});
   }
 
-  [[nodiscard]] int count_lost() const {
-    int lost = 0;
+  void count_unsettled() {
     for (const auto& [id, work] : work_) {
       const Job* job = state.job(id);
       if (job == nullptr || is_over(job->state)) {
-        ++lost;  // Gone, and no word of it came.
+        ++tally_.lost;  // Gone, and no word of it came.
       } else if (job->state != JobState::kPending) {
+        tally_.held += job->state == JobState::kHeld ? 1 : 0;
         const bool runs = std::any_of(job->leases.begin(), job->leases.end(), [&](LeaseId lease) {
           const Lease* found = state.lease(lease);
           return found != nullptr && found->live();
         });
-        lost += runs ? 0 : 1;
+        tally_.lost += runs ? 0 : 1;
       }
     }
-    return lost;
   }
 
   bool lifecycle_;
@@ -368,7 +407,11 @@ std::vector<Row> fleet_month_rows() {
       row("interruptions of jobs with", with.interrupted, "interruptions"),
       row("interruptions of jobs without", without.interrupted, "interruptions"),
       row("jobs finished with", with.finished, "jobs"),
-      row("jobs ended by faults, with a verdict", with.failed, "jobs")};
+      row("jobs ended by faults, with a verdict", with.failed, "jobs"),
+      row("of the jobs lost, those held for a person", with.held + without.held, "jobs")};
+  for (std::size_t i = 0; i < kCauses.size(); ++i)
+    rows.push_back(
+        row("of the interruptions with: " + std::string(kCauses[i]), with.by_cause[i], "interruptions"));
   rows.front().peer = "Llama 3: more than 90 % effective time on 16,384 devices";
   rows.front().peer_source = PeerSource::kQuoted;
   rows.push_back({.what = fleet + "jobs lost without a verdict, of both runs",

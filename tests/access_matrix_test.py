@@ -54,6 +54,8 @@ TARGETED = {
     "submit_job": ("submit", "party", lambda t: ("POST", f"/v1/jobs?dry_run=true&owner={t.id}", JOB)),
     "show_job": ("job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}", None)),
     "stop_job": ("stop_job", "job", lambda t: ("POST", f"/v1/jobs/{t.id}/stop", {})),
+    "pause_job": ("stop_job", "job", lambda t: ("POST", f"/v1/jobs/{t.id}/pause", {})),
+    "resume_job": ("stop_job", "job", lambda t: ("POST", f"/v1/jobs/{t.id}/resume", {})),
     "release_job": ("stop_job", "job", lambda t: ("POST", f"/v1/jobs/{t.id}/release", {})),
     "job_why": ("job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}/why", None)),
     "job_logs": ("job", "job", lambda t: ("GET", f"/v1/jobs/{t.id}/logs", None)),

@@ -116,6 +116,59 @@ def a_training_is_paused_and_goes_on():
         assert steps == list(range(1, 21)), steps
 
 
+def a_paused_job_goes_on_where_it_was():
+    """A person puts it aside and takes it up again, over deaths of agent and server: no step is lost or done twice."""
+    job = {"run": 'exec python3 -c "$CODE"', "kind": "training",
+           "envs": {"CODE": (EXAMPLES / "training/train.py").read_text(), "STEPS": "30", "PAUSE": "0.2"},
+           "checkpoint": {"signal": "SIGUSR1", "grace": "60s"}, "resources": {"gpus": "gpu:0.9"}, "limits": {"vram": "100MB"}}
+    with shared_site() as site:
+        site.until(lambda: site.operator.get("/v1/devices").json["items"])
+        aside = submit(site, **job)
+        assert tranche(site, "resume", aside).returncode != 0
+        until(site, aside, lambda d: d.get("progress") and d["progress"]["done"] >= 2)
+        said = tranche(site, "pause", aside)
+        assert said.returncode == 0 and "pays for no device" in said.stderr, said
+        again = tranche(site, "pause", aside)
+        assert again.returncode != 0 and "tranche resume" in again.stderr, again
+        detail = until(site, aside, lambda d: d["job"]["state"] == "paused")
+        assert detail["job"]["reason"].startswith("paused by request"), detail
+        assert not detail["interruptions"] and not detail["job"]["node"], detail
+        assert json.loads(tranche(site, "ps", "--state", "paused", "-o", "json").stdout)["items"][0]["id"] == aside
+        assert "tranche resume" in tranche(site, "why", aside).stdout
+        # Its place is there for whoever comes.
+        other = submit(site, resources={"gpus": "gpu:0.9"}, limits={"vram": "100MB"})
+        assert until(site, other, over)["job"]["state"] == "succeeded"
+        agent = site.agents[0]
+        agent.kill()
+        agent.start("--drain-on-exit")
+        site.platform.kill()
+        site.restart()
+        idle = submit(site)  # The node is there again, and works.
+        assert until(site, idle, over)["job"]["state"] == "succeeded"
+        assert show(site, aside)["job"]["state"] == "paused"
+        assert tranche(site, "resume", aside).returncode == 0
+        detail = until(site, aside, over)
+        assert detail["job"]["state"] == "succeeded" and detail["attempts"] == 2, detail
+        steps = [int(line.split()[2].split("/")[0]) for line in results_of(site, aside) if line.startswith("tranche: step")]
+        assert steps == list(range(1, 31)), steps
+        late = tranche(site, "pause", aside)
+        assert late.returncode != 0 and "has ended" in late.stderr, late
+
+
+def what_a_pause_would_lose_is_said_first():
+    """A job that saves nothing is paused only if its owner says that it may begin again."""
+    with shared_site() as site:
+        job = submit(site, run="sleep 600")
+        until(site, job, lambda d: d["job"]["state"] == "running")
+        refused = tranche(site, "pause", job)
+        assert refused.returncode != 0 and "--from-start" in refused.stderr, refused
+        assert show(site, job)["job"]["state"] == "running"
+        assert tranche(site, "pause", "--from-start", job).returncode == 0
+        until(site, job, lambda d: d["job"]["state"] == "paused")
+        stopped = tranche(site, "stop", job)
+        assert stopped.returncode == 0 and show(site, job)["job"]["state"] == "stopped", stopped
+
+
 def an_elastic_training_gives_and_takes_workers():
     """It starts with all there is, goes on with half while the owner is there, then with all again; same result."""
     code = (EXAMPLES / "training/elastic.py").read_text()
@@ -255,5 +308,6 @@ def workers_on_two_nodes_find_what_all_saved():
 
 if __name__ == "__main__":
     main([a_checkpoint_cut_in_the_middle, a_training_goes_on_where_it_stopped, a_training_gives_way_again_and_again, a_training_is_paused_and_goes_on,
+          a_paused_job_goes_on_where_it_was, what_a_pause_would_lose_is_said_first,
           an_elastic_training_gives_and_takes_workers, a_registered_checkpoint_that_was_cut,
           a_training_goes_on_on_another_node, workers_on_two_nodes_find_what_all_saved])

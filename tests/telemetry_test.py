@@ -46,7 +46,7 @@ def prometheus_takes_every_line():
         for name in ("GPU_UTIL", "FB_USED", "FB_FREE", "POWER_USAGE", "GPU_TEMP", "SM_CLOCK", "ECC_SBE_VOL_TOTAL",
                      "ECC_DBE_VOL_TOTAL", "MEM_COPY_UTIL"):
             assert text.count(f"\nsim_DCGM_FI_DEV_{name}{{") == 2, (name, text)
-        for name in ("SM_ACTIVE", "DRAM_ACTIVE"):
+        for name in ("SM_ACTIVE", "PIPE_TENSOR_ACTIVE", "DRAM_ACTIVE"):
             assert text.count(f"\nsim_DCGM_FI_PROF_{name}{{") == 2, (name, text)
         line = next(line for line in text.splitlines() if line.startswith("sim_DCGM_FI_DEV_FB_TOTAL{"))
         assert 'hostname="sim-a"' in line and 'simulated="true"' in line and 'gpu="0"' in line, line
@@ -69,6 +69,14 @@ def prometheus_takes_every_line():
         assert not complaints_of(tool, text), complaints_of(tool, text)
         assert complaints_of(tool, "a{ 1\n")  # It can say no.
     return None
+
+
+def what_a_device_does_not_tell_is_absent():
+    """A CPU that computes by OpenCL gives no watts, degrees, clocks or errors: no line says zero of them."""
+    with shared_site() as site:
+        site.until(lambda: "\nDCGM_FI_DEV_GPU_UTIL{" in site.operator.get("/metrics").body)
+        said = {line.split("{")[0] for line in site.operator.get("/metrics").body.splitlines() if line.startswith("DCGM_")}
+        assert said == {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_TOTAL"}, said
 
 
 def boards_ask_only_for_what_there_is():
@@ -169,6 +177,7 @@ def logs_are_searched_within_ones_own():
 
 
 if __name__ == "__main__":
-    main([prometheus_takes_every_line, boards_ask_only_for_what_there_is, the_last_hours_are_kept_without_anything_else,
+    main([prometheus_takes_every_line, what_a_device_does_not_tell_is_absent, boards_ask_only_for_what_there_is,
+          the_last_hours_are_kept_without_anything_else,
           top_shows_ones_own_and_hides_the_others, a_job_leaves_a_record_of_how_it_behaved,
           logs_are_searched_within_ones_own])

@@ -69,12 +69,14 @@ wire::BookingView booking_view(const engine::State& state, const engine::Booking
   const auto zone = Zone::find(booking.zone);
   for (const engine::BookedWindow& booked : booking.windows) {
     wire::WindowView window{.from = booked.from, .to = booked.to, .state = booked.state};
-    window.from_local = zone ? local_text(*zone, booked.from) : text(booked.from);
-    window.to_local = zone ? local_text(*zone, booked.to) : text(booked.to);
-    if (booking.kind == wire::ClaimKind::kMaintenance) {
-      const Instant tests = engine::work_ends(booking, booked);
-      window.tests_local = zone ? local_text(*zone, tests) : text(tests);
-    }
+    const auto for_people = [&](Instant at) {
+      const Instant second(std::chrono::floor<std::chrono::seconds>(at));
+      return zone ? local_text(*zone, second) : text(second);
+    };
+    window.from_local = for_people(booked.from);
+    window.to_local = for_people(booked.to);
+    if (booking.kind == wire::ClaimKind::kMaintenance)
+      window.tests_local = for_people(engine::work_ends(booking, booked));
     for (const engine::BookedPlace& place : booked.places)
       for (const engine::Slice& slice : place.slices)
         window.devices.push_back({slice.device, state.nodes.at(place.node).name, slice.milli, slice.vram});

@@ -75,6 +75,9 @@ struct Needed {
   Action operator()(const engine::StorageCharged&) const { return Action::kViewBilling; }
   Action operator()(const engine::JobHeld&) const { return Action::kViewJob; }
   Action operator()(const engine::HeldJobReleased&) const { return Action::kViewJob; }
+  Action operator()(const engine::JobPauseRequested&) const { return Action::kViewJob; }
+  Action operator()(const engine::JobPaused&) const { return Action::kViewJob; }
+  Action operator()(const engine::JobResumed&) const { return Action::kViewJob; }
   Action operator()(const engine::ProgressNoted&) const { return Action::kViewJob; }
   Action operator()(const engine::GroupFormed&) const { return Action::kViewJob; }
   Action operator()(const engine::ChunkFormed&) const { return Action::kViewJob; }

@@ -24,7 +24,7 @@ std::string whose_doing(const engine::Lease& lease, const engine::Job& job) {
 // It ended by itself, or by its owner's wish: nothing was interrupted.
 bool ran_its_course(const engine::Lease& lease) {
   return lease.reason == EndReason::kNone || lease.reason == EndReason::kStopped ||
-         lease.reason == EndReason::kExited;
+         lease.reason == EndReason::kPaused || lease.reason == EndReason::kExited;
 }
 
 }  // namespace

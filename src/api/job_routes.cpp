@@ -163,10 +163,11 @@ void list(Api& api, Call call) {
   const std::string state_name(call.query_value("state"));
   const auto wanted = wire::from_name<wire::JobState>(state_name);
   if (!state_name.empty() && !wanted) {
-    return call.reply.send(problem(
-        wire::Problem{
-            "state", "there is no such state", "pending, running, held, succeeded, failed or stopped"},
-        call.envelope.request_id));
+    return call.reply.send(
+        problem(wire::Problem{"state",
+                              "there is no such state",
+                              "pending, running, paused, held, succeeded, failed or stopped"},
+                call.envelope.request_id));
   }
   api.view(std::move(call),
            [page = *page, owner, wanted](const State& state,
@@ -195,8 +196,12 @@ void list(Api& api, Call call) {
            });
 }
 
+JobId job_named(const Call& call) {
+  return {parse_id("job_", call.parameters.front()).value_or(0)};
+}
+
 void show(Api& api, Call call) {
-  const JobId id{parse_id("job_", call.parameters.front()).value_or(0)};
+  const JobId id = job_named(call);
   api.view(std::move(call),
            [id](const State& state, const Actor& actor) -> Result<net::Response, wire::Refusal> {
              const engine::Job* job = state.job(id);
@@ -220,7 +225,7 @@ Result<net::Response, wire::Refusal> why_view(const State& state,
 }
 
 void why(Api& api, Call call) {
-  const JobId id{parse_id("job_", call.parameters.front()).value_or(0)};
+  const JobId id = job_named(call);
   const bool without = call.query_value("forecast") == "false";
   const auto asked = std::make_shared<Call>(std::move(call));
   const auto answer = [&api, id, asked](server::Forecast forecast) {
@@ -233,9 +238,10 @@ void why(Api& api, Call call) {
   if (without || !api.foretell([&api, id, answer] { answer(api.forecaster().forecast(id)); })) answer({});
 }
 
-void stop(Api& api, Call call) {
-  const JobId id{parse_id("job_", call.parameters.front()).value_or(0)};
-  api.run(std::move(call), engine::StopJob{id}, [id](const server::Outcome& outcome) {
+// The job as the command left it.
+template <class Command>
+void change(Api& api, Call call, Command command) {
+  api.run(std::move(call), command, [id = command.id](const server::Outcome& outcome) {
     const engine::Job* job = outcome.state->job(id);
     if (job == nullptr) return no_content();  // Asked again long after: it has been forgotten.
     return versioned(json(view_of(*outcome.state, *job, engine::path_of(*outcome.state, job->owner))),
@@ -243,14 +249,24 @@ void stop(Api& api, Call call) {
   });
 }
 
+void stop(Api& api, Call call) {
+  const engine::StopJob command{job_named(call)};
+  change(api, std::move(call), command);
+}
+
 void release(Api& api, Call call) {
-  const JobId id{parse_id("job_", call.parameters.front()).value_or(0)};
-  api.run(std::move(call), engine::ReleaseJob{id}, [id](const server::Outcome& outcome) {
-    const engine::Job* job = outcome.state->job(id);
-    if (job == nullptr) return no_content();  // Asked again long after: it has been forgotten.
-    return versioned(json(view_of(*outcome.state, *job, engine::path_of(*outcome.state, job->owner))),
-                     job->version);
-  });
+  const engine::ReleaseJob command{job_named(call)};
+  change(api, std::move(call), command);
+}
+
+void pause(Api& api, Call call) {
+  const engine::PauseJob command{job_named(call), call.query_value("from_start") == "true"};
+  change(api, std::move(call), command);
+}
+
+void resume(Api& api, Call call) {
+  const engine::ResumeJob command{job_named(call)};
+  change(api, std::move(call), command);
 }
 
 void job_schema(Api&, Call call) {
@@ -309,6 +325,22 @@ std::vector<Route> job_routes() {
        .summary = "Try a job again that is held because the platform failed it too often",
        .gives = body<wire::JobView>(),
        .handle = release},
+      {.method = "POST",
+       .path = "/v1/jobs/{job}/pause",
+       .id = "pause_job",
+       .tag = "jobs",
+       .summary = "Put a job aside: it saves what it did, gives back its devices, and keeps its storage; "
+                  "from_start=true though it saves nothing",
+       .gives = body<wire::JobView>(),
+       .query = {"from_start"},
+       .handle = pause},
+      {.method = "POST",
+       .path = "/v1/jobs/{job}/resume",
+       .id = "resume_job",
+       .tag = "jobs",
+       .summary = "Take a paused job up again: it is admitted like a new one, and queues",
+       .gives = body<wire::JobView>(),
+       .handle = resume},
       {.method = "GET",
        .path = "/v1/schemas/job",
        .id = "job_schema",

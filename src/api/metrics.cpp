@@ -108,28 +108,37 @@ template <class Value>
 std::string if_measured(const std::optional<Value>& value) {
   return value ? std::to_string(*value) : "";
 }
+template <class Value>
+std::string if_given(const wire::DeviceSample& sample, std::uint8_t reading, Value value) {
+  if ((sample.missing & reading) != 0) return {};
+  if constexpr (std::is_same_v<Value, std::string>)
+    return value;
+  else
+    return std::to_string(value);
+}
 std::string ratio_if_measured(const std::optional<std::uint16_t>& milli) {
   return milli ? thousandths(*milli) : "";
 }
 
 // Only what is measured: what a device does not count is left out, not made up.
-const std::array<DeviceMetric, 13>& device_metrics() {
+const std::array<DeviceMetric, 14>& device_metrics() {
   using S = wire::DeviceSample;
   using F = wire::DeviceFacts;
-  static const std::array<DeviceMetric, 13> kAll{
+  static const std::array<DeviceMetric, 14> kAll{
       {{"DCGM_FI_DEV_GPU_UTIL",
         "gauge",
         "GPU utilization (in %).",
-        [](const S& s, const F&) { return std::to_string(s.busy_milli / 10); }},
+        [](const S& s, const F&) { return if_given(s, wire::kNoBusy, s.busy_milli / 10); }},
        {"DCGM_FI_DEV_FB_USED",
         "gauge",
         "Framebuffer memory used (in MiB).",
-        [](const S& s, const F&) { return std::to_string(s.vram_used.count / kMebibyte); }},
+        [](const S& s, const F&) { return if_given(s, wire::kNoMemory, s.vram_used.count / kMebibyte); }},
        {"DCGM_FI_DEV_FB_FREE",
         "gauge",
         "Framebuffer memory free (in MiB).",
         [](const S& s, const F& f) {
-          return std::to_string((f.vram.count - std::min(s.vram_used.count, f.vram.count)) / kMebibyte);
+          return if_given(
+              s, wire::kNoMemory, (f.vram.count - std::min(s.vram_used.count, f.vram.count)) / kMebibyte);
         }},
        {"DCGM_FI_DEV_FB_TOTAL",
         "gauge",
@@ -138,19 +147,19 @@ const std::array<DeviceMetric, 13>& device_metrics() {
        {"DCGM_FI_DEV_POWER_USAGE",
         "gauge",
         "Power draw (in W).",
-        [](const S& s, const F&) { return thousandths(s.power_milliwatts); }},
+        [](const S& s, const F&) { return if_given(s, wire::kNoPower, thousandths(s.power_milliwatts)); }},
        {"DCGM_FI_DEV_GPU_TEMP",
         "gauge",
         "GPU temperature (in C).",
-        [](const S& s, const F&) { return std::to_string(s.temperature_celsius); }},
+        [](const S& s, const F&) { return if_given(s, wire::kNoTemperature, s.temperature_celsius); }},
        {"DCGM_FI_DEV_SM_CLOCK",
         "gauge",
         "SM clock frequency (in MHz).",
-        [](const S& s, const F&) { return std::to_string(s.sm_clock_megahertz); }},
+        [](const S& s, const F&) { return if_given(s, wire::kNoClock, s.sm_clock_megahertz); }},
        {"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
         "counter",
         "Double-bit ECC errors since the driver was loaded.",
-        [](const S& s, const F&) { return std::to_string(s.ecc_uncorrected); }},
+        [](const S& s, const F&) { return if_given(s, wire::kNoErrors, s.ecc_uncorrected); }},
        {"DCGM_FI_DEV_ECC_SBE_VOL_TOTAL",
         "counter",
         "Single-bit ECC errors since the driver was loaded.",
@@ -165,6 +174,10 @@ const std::array<DeviceMetric, 13>& device_metrics() {
         "gauge",
         "Ratio of multiprocessors with work, over time.",
         [](const S& s, const F&) { return ratio_if_measured(s.sm_active_milli); }},
+       {"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
+        "gauge",
+        "Ratio of time in which tensor cores were at work.",
+        [](const S& s, const F&) { return ratio_if_measured(s.tensor_active_milli); }},
        {"DCGM_FI_PROF_DRAM_ACTIVE",
         "gauge",
         "Ratio of the memory's throughput that was used.",

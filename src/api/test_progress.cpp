@@ -13,7 +13,7 @@ const wire::TestProgress* progress_of(const engine::Device& device, const server
 std::string progress_words(const engine::Device& device, const server::LinkFacts& facts) {
   const wire::TestProgress* now = progress_of(device, facts);
   if (now == nullptr) return {};
-  if (now->part.empty()) return "behind others of its node";
+  if (now->part.empty()) return "behind another test on its node";
   return std::to_string(now->percent) + " %: " + now->part;
 }
 

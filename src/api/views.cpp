@@ -32,6 +32,7 @@ std::string end_of(const engine::Job& job) {
 std::string reason_of(const engine::State& state, const engine::Job& job) {
   if (is_over(job.state)) return end_of(job);
   if (job.state == wire::JobState::kHeld) return engine::held_summary(job);
+  if (job.paused) return engine::pause_summary(job);
   if (job.state != wire::JobState::kPending) return {};
   return engine::wait_summary(state, job);
 }
@@ -115,7 +116,7 @@ wire::JobView view_of(const engine::State& state, const engine::Job& job, std::s
   if (const auto progress = progress_of(state, job)) view.progress = progress_text(*progress);
   if (const auto group = state.index.work->group_of.find(job.id); group != state.index.work->group_of.end())
     view.group = group->second;
-  if (job.leases.empty() || job.state == wire::JobState::kPending) return view;
+  if (job.leases.empty() || job.state == wire::JobState::kPending || job.is_put_aside()) return view;
   if (const engine::Lease* lease = state.lease(job.leases.front())) {
     const engine::Node& node = state.nodes.at(lease->node);
     view.node = node.name;

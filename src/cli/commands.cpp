@@ -55,7 +55,7 @@ struct CommandGroup {
 constexpr std::array kGroups{
     CommandGroup{"login logout whoami context", add_login_commands},
     CommandGroup{"run sbatch", add_run_command},
-    CommandGroup{"ps show stop release", add_job_commands},
+    CommandGroup{"ps show stop pause resume release", add_job_commands},
     CommandGroup{"why", add_why_command},
     CommandGroup{"logs wait", add_log_commands},
     CommandGroup{"results", add_results_command},

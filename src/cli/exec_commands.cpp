@@ -234,6 +234,10 @@ void copy(Session& session, const std::string& from_text, const std::string& to_
   ::close(up ? ends[0] : ends[1]);
   int status = 0;
   ::waitpid(tar, &status, 0);
+  const bool copied = status == 0 && end.exit_code == 0 && end.exit_signal == 0;
+  if (!copied && end.message.empty())
+    write_stderr("tranche: " + from_text + " was not copied to " + to_text + "; why stands above. " +
+                 "What there is: tranche exec " + (up ? to.job : from.job) + " -- ls -l\n");
   end_with(end);
   if (status != 0) throw quiet_end(kOther);
 }

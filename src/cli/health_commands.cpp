@@ -59,7 +59,7 @@ Table board_table(const HealthBoard& board) {
   for (const wire::DeviceHealth& device : by_state(board.items)) {
     std::string test = "-";
     if (device.last_test)
-      test = std::string(wire::name_of(device.last_test->level)) + ' ' +
+      test = (device.simulated ? "SIM " : "") + std::string(wire::name_of(device.last_test->level)) + ' ' +
              std::string(wire::name_of(device.last_test->verdict));
     std::string last = "-", seen = "-", words = "-";
     if (!device.signals.empty()) {
@@ -121,7 +121,8 @@ void add_health(const Command& root, Program& program) {
                                        {"breaker",
                                         "Stop automatic drains, or let them go on after the breaker opened",
                                         "tranche health breaker close"});
-  breaker.add_option("to", *wanted, "open or close").required();
+  breaker.add_option("open-or-close", *wanted, "open stops automatic drains, close lets them go on")
+      .required();
   breaker.callback([wanted, &program] {
     if (*wanted != "open" && *wanted != "close") throw usage_failure("the breaker is set to open or close");
     Session& session = program.session();
@@ -140,15 +141,18 @@ void add_health(const Command& root, Program& program) {
       add_command(group,
                   {"policy",
                    "Show what signals lead to and which tests are asked for, or replace it",
-                   "tranche health policy -o yaml\ntranche health policy --file health.yaml"});
+                   "tranche health policy > health.yaml\ntranche health policy --file health.yaml"});
   policy.add_option("--file", *file, "YAML or JSON; '-' is stdin").type_name("FILE");
   policy.callback([file, &program] {
     Session& session = program.session();
     Call call{.path = "/v1/health/policy"};
     if (!file->empty()) call = {.method = "PUT", .path = call.path, .body = read_file_or_stdin(*file)};
     const auto response = session.call(call);
-    write_stdout(session.output() == Output::kYaml ? yaml_of_json(response.body)
-                                                   : indented_json(response.body));
+    const bool for_people = session.output() == Output::kTable || session.output() == Output::kWide;
+    if (for_people && !file->empty())
+      return session.say("in force from now on; tranche health policy shows all of it");
+    write_stdout(for_people || session.output() == Output::kYaml ? yaml_of_json(response.body)
+                                                                 : indented_json(response.body));
   });
 }
 

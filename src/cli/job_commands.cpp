@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ps, show, stop, release: jobs after they were submitted.
+// ps, show, stop, pause, resume, release: jobs after they were submitted.
 #include <algorithm>
 #include <future>
 
@@ -65,7 +65,8 @@ void add_ps(const Command& root, Program& program) {
                                         "tranche ps\n"
                                         "tranche ps --state pending --owner acme/research -o wide\n"
                                         "tranche stop $(tranche ps --state pending -o name)"});
-  command.add_option("--state", options->state, "pending, running, held, succeeded, failed or stopped")
+  command
+      .add_option("--state", options->state, "pending, running, paused, held, succeeded, failed or stopped")
       .type_name("STATE");
   command.add_option("--owner", options->owner, "Only jobs of this party and all below it; else --subscriber")
       .type_name("PARTY");
@@ -112,6 +113,35 @@ std::vector<wire::VolumeView> paid_volumes_of(Session& session, const std::vecto
   return paid;
 }
 
+// The same for several: one that cannot be changed must not keep the others as they are.
+struct Changed {
+  JobList jobs{};
+  std::unique_ptr<Failure> first{};
+};
+Changed change_jobs(Session& session, const std::vector<std::string>& jobs, const std::string& how) {
+  Changed changed;
+  for (const std::string& job : jobs) {
+    try {
+      changed.jobs.items.push_back(
+          session.ask<JobView>({.method = "POST", .path = "/v1/jobs/" + path_segment(job) + how}).value);
+    } catch (const Failure& failure) {
+      if (failure.code() == kOk || failure.code() == kUnreachable || jobs.size() == 1) throw;
+      write_stderr(failure.text());
+      if (!changed.first) changed.first = std::make_unique<Failure>(quiet_end(failure.code()));
+    }
+  }
+  session.print(wire::to_json(changed.jobs),
+                {.table = [&] { return job_table(changed.jobs.items, wall_clock()); },
+                 .names = [&] { return job_names(changed.jobs.items); }});
+  return changed;
+}
+
+void say_volumes(Session& session, const std::vector<wire::VolumeView>& paid) {
+  for (const wire::VolumeView& volume : paid)
+    session.say("volume " + volume.name + " is kept, and costs " + text(volume.hourly) + " " +
+                volume.currency + " an hour until: tranche volume rm " + volume.name);
+}
+
 void add_stop(const Command& root, Program& program) {
   const auto jobs = std::make_shared<std::vector<std::string>>();
   const Command& command = add_command(root, {"stop", "Stop jobs", "tranche stop job_00007K job_00007M"});
@@ -119,26 +149,53 @@ void add_stop(const Command& root, Program& program) {
   command.callback([jobs, &program] {
     Session& session = program.session();
     const std::vector<wire::VolumeView> paid = paid_volumes_of(session, *jobs);
-    JobList stopped;
-    std::unique_ptr<Failure> first;  // One that cannot be stopped must not keep the others running.
-    for (const std::string& job : *jobs) {
-      try {
-        stopped.items.push_back(
-            session.ask<JobView>({.method = "POST", .path = "/v1/jobs/" + path_segment(job) + "/stop"})
-                .value);
-      } catch (const Failure& failure) {
-        if (failure.code() == kOk || failure.code() == kUnreachable || jobs->size() == 1) throw;
-        write_stderr(failure.text());
-        if (!first) first = std::make_unique<Failure>(quiet_end(failure.code()));
-      }
-    }
-    session.print(wire::to_json(stopped),
-                  {.table = [&] { return job_table(stopped.items, wall_clock()); },
-                   .names = [&] { return job_names(stopped.items); }});
-    for (const wire::VolumeView& volume : paid)
-      session.say("volume " + volume.name + " is kept, and costs " + text(volume.hourly) + " " +
-                  volume.currency + " an hour until: tranche volume rm " + volume.name);
-    if (first) throw Failure(*first);
+    const Changed stopped = change_jobs(session, *jobs, "/stop");
+    say_volumes(session, paid);
+    if (stopped.first) throw Failure(*stopped.first);
+  });
+}
+
+struct PauseOptions {
+  std::vector<std::string> jobs{};
+  bool from_start = false;
+};
+
+void add_pause(const Command& root, Program& program) {
+  const auto options = std::make_shared<PauseOptions>();
+  const Command& command = add_command(root,
+                                       {"pause",
+                                        "Put jobs aside: they save what they did and give back their devices",
+                                        "tranche pause job_00007K\n"
+                                        "tranche pause --from-start job_00007M\n"
+                                        "tranche resume $(tranche ps --state paused -o name)"});
+  command.add_option("job", options->jobs, "Ids, as `ps` shows them").required();
+  command.add_flag("--from-start",
+                   options->from_start,
+                   "Also one that saves nothing: it begins again when it is taken up");
+  command.callback([options, &program] {
+    Session& session = program.session();
+    const std::vector<wire::VolumeView> paid = paid_volumes_of(session, options->jobs);
+    const Changed paused =
+        change_jobs(session, options->jobs, options->from_start ? "/pause?from_start=true" : "/pause");
+    session.say(
+        "a paused job pays for no device and keeps its storage; take it up again with: tranche resume " +
+        (paused.jobs.items.empty() ? std::string("JOB") : text(paused.jobs.items.front().id)));
+    say_volumes(session, paid);
+    if (paused.first) throw Failure(*paused.first);
+  });
+}
+
+void add_resume(const Command& root, Program& program) {
+  const auto jobs = std::make_shared<std::vector<std::string>>();
+  const Command& command = add_command(root,
+                                       {"resume",
+                                        "Take paused jobs up again: they are admitted anew, and queue",
+                                        "tranche resume job_00007K\n"
+                                        "tranche resume $(tranche ps --state paused -o name)"});
+  command.add_option("job", *jobs, "Ids; tranche ps --state paused lists them").required();
+  command.callback([jobs, &program] {
+    const Changed resumed = change_jobs(program.session(), *jobs, "/resume");
+    if (resumed.first) throw Failure(*resumed.first);
   });
 }
 
@@ -165,6 +222,8 @@ void add_job_commands(const Command& root, Program& program) {
   add_ps(root, program);
   add_show(root, program);
   add_stop(root, program);
+  add_pause(root, program);
+  add_resume(root, program);
   add_release(root, program);
 }
 

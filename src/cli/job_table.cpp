@@ -122,6 +122,13 @@ void append_progress(const wire::ProgressView& progress, const std::string& summ
     line("", "and " + std::to_string(progress.failures.size() - kShown) + " more");
 }
 
+// Of what took seconds nobody reads the microseconds.
+std::string measured_text(Duration length) {
+  using namespace std::chrono;
+  return text(length < seconds(10) ? Duration(floor<milliseconds>(length))
+                                   : Duration(floor<seconds>(length)));
+}
+
 std::string checkpoint_text(const wire::CheckpointNote& note) {
   const std::string far = note.unit == wire::WorkUnit::kNone ? ""
                                                              : std::string(wire::name_of(note.unit)) + " " +
@@ -231,7 +238,8 @@ std::string job_detail_text(const wire::JobDetail& detail, Instant now) {
            "for " + age_text(now - *lease.paused_since) + ": others have its place; tranche why " +
                text(job.id));
     if (lease.paused_for > Duration{}) line("was paused", "for " + age_text(lease.paused_for) + " before");
-    if (lease.device_nanoseconds > 0) line("device time", text(Duration{lease.device_nanoseconds / 1000}));
+    if (lease.device_nanoseconds > 0)
+      line("device time", measured_text(Duration{lease.device_nanoseconds / 1000}));
   }
   return out;
 }

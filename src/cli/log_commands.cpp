@@ -162,7 +162,12 @@ void add_wait(const Command& root, Program& program) {
           throw quiet_end(static_cast<Exit>(code));
         return;
       }
-      if (limit > Duration{} && std::chrono::steady_clock::now() - began > limit) throw quiet_end(kTimedOut);
+      if (limit > Duration{} && std::chrono::steady_clock::now() - began > limit) {
+        session.say(text(detail.value.job.id) + " is still " +
+                    std::string(wire::name_of(detail.value.job.state)) + " after " + text(limit) +
+                    (detail.value.job.reason.empty() ? "" : ": " + detail.value.job.reason));
+        throw quiet_end(kTimedOut);
+      }
       patience.wait();
     }
   });

@@ -135,7 +135,7 @@ std::string node_text(const wire::NodeView& node) {
   line("owner", node.owner);
   line("site", node.site);
   line("cpus", std::to_string(node.cpus));
-  line("memory", text(node.memory));
+  line("memory", bytes_text(node.memory.count));
   line("software", node.software);
   for (const auto& [key, value] : node.labels) line("label", key + '=' + value);
   if (!node.devices.empty()) out += "\n" + device_table(node.devices).text();

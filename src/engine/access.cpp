@@ -143,6 +143,19 @@ Refusal not_found() {
           .fix = "check the id; `tranche whoami` shows what you can see"};
 }
 
+std::optional<Refusal> job_change_problem(const State& state,
+                                          const Actor& actor,
+                                          const Job* job,
+                                          const std::string& verb) {
+  if (job == nullptr || !can_see(state, actor, *job)) return not_found();
+  if (may(state, actor, Action::kStopJob, job->owner)) return std::nullopt;
+  return Refusal{.reason = Reason::kForbidden,
+                 .rule = "role",
+                 .where = path_of(state, job->owner),
+                 .message = "you may see this job, but not " + verb + " it",
+                 .fix = "ask its owner or an administrator"};
+}
+
 std::optional<Refusal> check_access(const State& state, const Actor& actor, Action action, PartyId at) {
   if (may(state, actor, action, at)) return std::nullopt;
   if (state.party(at) == nullptr || !can_see(state, actor, at)) return not_found();

@@ -51,6 +51,12 @@ struct Actor {
 // Nothing when allowed; kNotFound when the actor may not even know of it, otherwise kForbidden.
 [[nodiscard]] std::optional<Refusal> check_access(const State&, const Actor&, Action, PartyId at);
 
+// Why the actor may not do this with the job, which may be none.
+[[nodiscard]] std::optional<Refusal> job_change_problem(const State&,
+                                                        const Actor&,
+                                                        const Job*,
+                                                        const std::string& verb);
+
 [[nodiscard]] Refusal not_found();
 
 }  // namespace tranche::engine

@@ -267,12 +267,23 @@ void change_usage(State& state, PartyId owner, const Ask& ask, Money hold, int s
     change(at->second.usage, ask, hold, sign);
 }
 
-Result<Admitted, Refusal> admit_as(
-    const State& state, PartyId owner, const Ask& ask, Instant at, bool is_chunk) {
+// `again`: it was admitted before, and holds little of what it held.
+Result<Admitted, Refusal> admit_as(const State& state,
+                                   PartyId owner,
+                                   const Ask& ask,
+                                   Instant at,
+                                   bool is_chunk,
+                                   const Job* again = nullptr) {
   const Duration time = time_in_force(state, owner, ask);
   Walk walk(state, ask, at, time, is_chunk);
   for (const Party* party = state.party(owner); party != nullptr; party = state.party(party->parent)) {
-    if (auto refusal = walk.visit(*party)) return refuse(*refusal);
+    if (again == nullptr) {
+      if (auto refusal = walk.visit(*party)) return refuse(*refusal);
+      continue;
+    }
+    Party without = *party;
+    change(without.usage, kept_while_paused(ask), Money{}, -1);
+    if (auto refusal = walk.visit(without)) return refuse(*refusal);
   }
   const Money spend = spend_in_force(state, owner, ask);
   std::optional<Ask> bound;  // Only where the tree adds to what was asked: a copy costs as much as the walk.
@@ -291,7 +302,8 @@ Result<Admitted, Refusal> admit_as(
     admitted.hold = *hold;
   }
   // Nothing is let in that nobody could pay for; the money itself is set aside when it starts.
-  if (auto refusal = funding_problem(state, owner, JobId{}, timed, admitted.admission, admitted.hold, at))
+  const JobId job = again == nullptr ? JobId{} : again->id;
+  if (auto refusal = funding_problem(state, owner, job, timed, admitted.admission, admitted.hold, at))
     return refuse(*refusal);
   return admitted;
 }
@@ -304,6 +316,16 @@ Result<Admitted, Refusal> admit(const State& state, PartyId owner, const Ask& as
 
 Result<Admitted, Refusal> admit_chunk(const State& state, const JobGroup& group, Instant at) {
   return admit_as(state, group.owner, group.ask, at, true);
+}
+
+Result<Admitted, Refusal> readmit(const State& state, const Job& job, Instant at) {
+  return admit_as(state, job.owner, job.ask, at, false, &job);
+}
+
+Ask kept_while_paused(const Ask& ask) {
+  Ask kept = ask;
+  kept.instances = 0;
+  return kept;
 }
 
 bool may_grow(const State& state,

@@ -25,6 +25,10 @@ struct Admitted {
 // The same for a chunk. The spend limit of its group, which was admitted, binds it: what the tree allows one
 // job since is for those that are submitted since.
 [[nodiscard]] Result<Admitted, Refusal> admit_chunk(const State&, const JobGroup&, Instant at);
+// The same for a job that was put aside, beside what it holds still.
+[[nodiscard]] Result<Admitted, Refusal> readmit(const State&, const Job&, Instant at);
+// What a job that was put aside holds: it counts as a job, and its storage is there.
+[[nodiscard]] Ask kept_while_paused(const Ask&);
 
 // Whether a job that has `now` may have `wanted`, more of the same, within all that binds it; `granted` is
 // what was given to others in the same decision.

@@ -17,6 +17,12 @@ namespace {
 constexpr std::uint32_t kFaultsMax = 4;
 constexpr Duration kFaultBackoff = std::chrono::seconds(5);
 constexpr Duration kBackoffMax = std::chrono::minutes(10);
+// A long job meets many faults on its way, and each is the first again once it got further. What it saved
+// sooner than the longest pause does not count: else a job that saves first and then takes its node down
+// would go round faster than one that saves nothing. Without anything saved, only a very long run shows that
+// it is not what it does that ends it.
+constexpr Duration kSavesAfter = kBackoffMax;
+constexpr Duration kLongRun = std::chrono::hours(24);
 constexpr Duration kDefaultGrace = std::chrono::seconds(30);
 
 Duration backoff(Duration first, std::uint32_t times) {
@@ -32,7 +38,7 @@ Duration fault_pause(EndReason reason, std::uint32_t faults) {
 
 bool goes_on(EndReason reason) {
   return reason == EndReason::kPreempted || reason == EndReason::kWindowClosed ||
-         reason == EndReason::kResized;
+         reason == EndReason::kResized || reason == EndReason::kPaused;
 }
 
 // How the attempt ended: the worst that any member said.
@@ -60,6 +66,18 @@ Verdict verdict_of(const State& state, const Job& job, const wire::LeaseReport& 
   return verdict;
 }
 
+// Whether this attempt left the job further than it was, or proved that it can run.
+bool got_further(const State& state, const Job& job, const wire::LeaseReport& last, Instant now) {
+  return std::any_of(job.leases.begin(), job.leases.end(), [&](LeaseId id) {
+    const Lease& lease = state.leases.at(id);
+    if (lease.started == Instant{}) return false;
+    Instant saved = lease.checkpoint;
+    if (id == last.lease && last.checkpoint) saved = std::max(saved, *last.checkpoint);
+    const Instant until = lease.live() ? now : lease.ended;
+    return saved >= lease.started + kSavesAfter || until >= lease.started + kLongRun;
+  });
+}
+
 // Chunks and replicas are replaced by whoever made them: nobody would look after one that is held.
 bool can_be_held(const State& state, JobId job) {
   return !state.index.work->group_of.contains(job) && !state.index.work->service_of.contains(job);
@@ -78,16 +96,19 @@ Event outcome(const State& state, const Envelope& envelope, const Job& job, cons
   };
   if (job.stop_requested) return ended(JobState::kStopped, EndReason::kStopped);
   if (verdict.good()) return ended(JobState::kSucceeded, EndReason::kExited);
-  const auto again = [&](Duration wait) {
-    return JobRequeued{job.id, verdict.reason, envelope.at + wait, verdict.message, job.owner};
+  const bool progressed = got_further(state, job, last, envelope.at);
+  const std::uint32_t faults = progressed ? 0 : job.faults;
+  const auto again = [&](Duration wait) -> Event {
+    if (job.paused) return pause_of(state, job);
+    return JobRequeued{job.id, verdict.reason, envelope.at + wait, verdict.message, job.owner, progressed};
   };
   // What it did, it would do again.
   if (verdict.reason == EndReason::kSpendLimit || verdict.reason == EndReason::kUnitQuota ||
       verdict.reason == EndReason::kWentAround)
     return ended(JobState::kFailed, verdict.reason);
   if (goes_on(verdict.reason)) return again(Duration{});
-  if (is_platform_fault(verdict.reason) && job.faults + 1 < kFaultsMax)
-    return again(fault_pause(verdict.reason, job.faults));
+  if (is_platform_fault(verdict.reason) && (job.paused || faults + 1 < kFaultsMax))
+    return again(fault_pause(verdict.reason, faults));
   if (verdict.reason == EndReason::kIdleLimit) return ended(JobState::kStopped, verdict.reason);
   if (is_own_error(verdict.reason) && job.errors < job.ask.retries)
     return again(backoff(job.ask.retry_backoff, job.errors));
@@ -115,6 +136,12 @@ LeaseGranted grant_for(const State& state, const Job& job, std::uint32_t rank, s
 
 bool is_own_error(EndReason reason) {
   return !is_platform_fault(reason) && !goes_on(reason) && reason != EndReason::kNone;
+}
+
+bool saves_itself(const Job& job, const Lease& first) {
+  if (first.checkpoint > first.granted) return true;
+  const auto spec = wire::from_json<wire::JobSpec>(job.spec);
+  return spec && spec->checkpoint;
 }
 
 Duration grace_of(const Job& job) {
@@ -164,9 +191,9 @@ Events lease_over(const State& state,
   if (others_live) return events;
   Event out = outcome(state, envelope, *job, report);
   // It waits for the fewest that it can go on with, and holds no quota for more.
-  if (std::holds_alternative<JobRequeued>(out) && job->ask.surplus() > 0)
-    events.push_back(JobResized{job->id, job->owner, job->ask.nodes_min});
-  if (std::holds_alternative<JobRequeued>(out) && !job->ask.is_smallest())
+  const bool waits = std::holds_alternative<JobRequeued>(out) || std::holds_alternative<JobPaused>(out);
+  if (waits && job->ask.surplus() > 0) events.push_back(JobResized{job->id, job->owner, job->ask.nodes_min});
+  if (waits && !job->ask.is_smallest())
     events.push_back(JobResliced{job->id, job->owner, job->ask.range->milli_min, job->ask.range->vram_min});
   events.push_back(std::move(out));
   return events;

@@ -26,6 +26,13 @@ inline void append(Events& events, Events more) {
 // Whether an attempt that ended so counts against the retries that the job asked for.
 [[nodiscard]] bool is_own_error(EndReason);
 
+// What becomes of a job that is to be paused, when nothing of it runs: it waits for a person; a chunk ends,
+// and its units wait in its stead.
+[[nodiscard]] Event pause_of(const State&, const Job&);
+
+// It is told to save itself, or does so by itself and says so.
+[[nodiscard]] bool saves_itself(const Job&, const Lease& first);
+
 // How long its work is given to save itself before it is ended.
 [[nodiscard]] Duration grace_of(const Job&);
 

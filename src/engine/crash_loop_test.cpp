@@ -65,6 +65,97 @@ TEST_CASE(
   CHECK(world.pauses[1] < world.pauses[2]);
 }
 
+// Runs the job once for so long, lets it save something so long after its start, and takes its node's side of
+// it away.
+struct LongJob : Loop {
+  NodeId machine = node("a", 1);
+  JobId id = submit(ana, gpus(1));
+  std::optional<Instant> newest{};  // In its folder: the node names it again with every end.
+
+  void fail_after(Duration ran, Duration saved = Duration::max()) {
+    clock += 1h;  // Past every pause.
+    REQUIRE(schedule() == 1);
+    const Lease lease = state.leases.at(state.jobs.at(id).leases.front());
+    REQUIRE(report(lease.id, LeaseState::kRunning).has_value());
+    const Instant began = clock;
+    if (saved <= ran) {
+      clock = began + saved;
+      newest = clock;
+      REQUIRE(run(NoteProgress{.node = machine,
+                               .report = {.lease = lease.id,
+                                          .epoch = lease.epoch,
+                                          .at = clock,
+                                          .checkpoints = {{.name = "step", .at = clock}}}}));
+    }
+    clock = began + ran;
+    REQUIRE(run(ReportLease{.node = machine,
+                            .report = {.lease = lease.id,
+                                       .epoch = lease.epoch,
+                                       .state = LeaseState::kEnded,
+                                       .at = clock,
+                                       .reason = EndReason::kNodeFault,
+                                       .exit_code = 137,
+                                       .checkpoint = newest}}));
+    REQUIRE(scrub(lease.id).has_value());
+  }
+  JobState now() { return state.jobs.at(id).state; }
+};
+
+TEST_CASE("crash loop: faults count from the last checkpoint, so a long job outlives many") {
+  LongJob world;
+  for (int i = 0; i < 20; ++i) {
+    CAPTURE(i);
+    world.fail_after(3h, 2h);
+    REQUIRE(world.now() == JobState::kPending);
+    CHECK(world.state.jobs.at(world.id).faults == 1);
+  }
+  const auto again = decode_state(encode_state(world.state));
+  REQUIRE(again);
+  CHECK(again->jobs.at(world.id).faults == 1);
+  // It stands still from now on: the fault that came after its last progress was the first of four.
+  for (int i = 0; i < 2; ++i) world.fail_after(3h);
+  CHECK(world.now() == JobState::kPending);
+  world.fail_after(3h);
+  CHECK(world.now() == JobState::kHeld);
+}
+
+TEST_CASE("crash loop: what is saved at once, or was saved before, is no progress") {
+  for (const Duration saved : {Duration(1s), Duration(9min)}) {
+    CAPTURE(saved.count());
+    LongJob world;
+    for (int i = 0; i < 4; ++i) world.fail_after(2h, saved);
+    CHECK(world.now() == JobState::kHeld);
+  }
+  LongJob world;
+  world.fail_after(3h, 2h);
+  for (int i = 0; i < 3; ++i) world.fail_after(23h);
+  CHECK(world.now() == JobState::kHeld);
+}
+
+TEST_CASE("crash loop: a day without a fault is progress for a job that saves nothing") {
+  LongJob world;
+  for (int i = 0; i < 10; ++i) {
+    world.fail_after(24h);
+    REQUIRE(world.now() == JobState::kPending);
+  }
+}
+
+TEST_CASE("crash loop: progress before it made way for others counts, too") {
+  LongJob world;
+  for (int i = 0; i < 3; ++i) world.fail_after(1h);
+  world.clock += 1h;
+  REQUIRE(world.schedule() == 1);
+  const LeaseId lease = world.state.jobs.at(world.id).leases.front();
+  REQUIRE(world.report(lease, LeaseState::kRunning).has_value());
+  world.clock += 25h;
+  world.end(lease, EndReason::kPreempted, 143);
+  CHECK(world.state.jobs.at(world.id).faults == 0);
+  for (int i = 0; i < 3; ++i) world.fail_after(1h);
+  CHECK(world.now() == JobState::kPending);
+  world.fail_after(1h);
+  CHECK(world.now() == JobState::kHeld);
+}
+
 TEST_CASE("crash loop: a job that is held stays so until somebody who may releases or stops it") {
   Loop world;
   world.node("a", 1);

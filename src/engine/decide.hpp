@@ -21,6 +21,8 @@ Decision decide(const State&, const Envelope&, const Actor&, const RevokeToken&)
 Decision decide(const State&, const Envelope&, const Actor&, const SubmitJob&);
 Decision decide(const State&, const Envelope&, const Actor&, const StopJob&);
 Decision decide(const State&, const Envelope&, const Actor&, const ReleaseJob&);
+Decision decide(const State&, const Envelope&, const Actor&, const PauseJob&);
+Decision decide(const State&, const Envelope&, const Actor&, const ResumeJob&);
 Decision decide(const State&, const Envelope&, const Actor&, const SetSku&);
 Decision decide(const State&, const Envelope&, const Actor&, const ChangeSettings&);
 
@@ -138,6 +140,9 @@ void apply(State&, const Envelope&, const StartForetold&);
 void apply(State&, const Envelope&, const JobStopRequested&);
 void apply(State&, const Envelope&, const JobHeld&);
 void apply(State&, const Envelope&, const HeldJobReleased&);
+void apply(State&, const Envelope&, const JobPauseRequested&);
+void apply(State&, const Envelope&, const JobPaused&);
+void apply(State&, const Envelope&, const JobResumed&);
 void apply(State&, const Envelope&, const WindowsBooked&);
 void apply(State&, const Envelope&, const BookingCancelled&);
 void apply(State&, const Envelope&, const WindowOpened&);

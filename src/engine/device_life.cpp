@@ -120,6 +120,11 @@ bool is_idle(const State& state, const Device& device, LeaseId without) {
 
 namespace {
 
+// People need no fractions of a second.
+std::string to_the_second(Instant at) {
+  return text(Instant(std::chrono::floor<std::chrono::seconds>(at)));
+}
+
 // The window that keeps the device free now, or else the next one.
 std::string maintenance_words(const State& state, const Device& device) {
   const CalendarClaim* next = nullptr;
@@ -130,8 +135,8 @@ std::string maintenance_words(const State& state, const Device& device) {
   }
   if (next == nullptr) return {};
   std::string words = next->from <= state.now ? "planned maintenance, ends " : "maintenance from ";
-  if (next->from > state.now) words += text(next->from) + " to ";
-  words += text(next->to);
+  if (next->from > state.now) words += to_the_second(next->from) + " to ";
+  words += to_the_second(next->to);
   return words + ": " + state.booking(next->claim)->name;
 }
 
@@ -145,13 +150,15 @@ std::string test_words(const State& state,
   if (state.nodes.at(device.node).state != NodeState::kReady) return words + ", when its node is back";
   words += " (" + std::string(wire::name_of(record.level));
   if (!progress.empty()) words += ", " + progress;
-  words += ", since " + text(device.since);
+  words += ", since " + to_the_second(device.since);
   Duration longest{};
   for (const auto& [id, peer] : state.devices)
     if (id != device.id && peer.facts.model == device.facts.model && peer.record.last_test &&
         peer.record.last_test->level == record.level)
       longest = std::max(longest, peer.record.last_test->took);
-  if (longest > Duration{}) words += "; others of its model took up to " + text(longest);
+  if (longest > Duration{})
+    words += "; others of its model took up to " +
+             text(Duration(std::chrono::ceil<std::chrono::seconds>(longest)));
   return words + ")";
 }
 
@@ -185,7 +192,7 @@ std::string state_words(const State& state, const Device& device, const std::str
         const Job* job = lease->revoked ? state.job(lease->job) : nullptr;
         ends = std::max(ends, job != nullptr ? device.since + grace_of(*job) : expected_end(state, *lease));
       }
-      if (ends != Instant{} && ends < Instant::max()) append_text(words += ", ends ", ends);
+      if (ends != Instant{} && ends < Instant::max()) words += ", ends " + to_the_second(ends);
       return because(words);
     }
     case DeviceState::kQuarantined:
@@ -203,8 +210,7 @@ std::string state_words(const State& state, const Device& device, const std::str
         if (repair.device != device.id || is_closed(repair.state)) continue;
         if (!repair.ticket.empty()) words = "hardware repair, ticket " + repair.ticket;
         if (repair.expected == Instant{}) continue;
-        words += ", expected ";
-        append_text(words, repair.expected);
+        words += ", expected " + to_the_second(repair.expected);
       }
       return because(words);
     }
@@ -223,7 +229,7 @@ std::string state_words(const State& state, const Device& device, const std::str
 std::string health_words(const State& state, const Device& device, const std::string& progress) {
   const std::string words = state_words(state, device, progress);
   const std::string planned = maintenance_words(state, device);
-  if (planned.empty()) return words;
+  if (planned.empty() || device.state == DeviceState::kRetired) return words;
   const bool alone = device.state == DeviceState::kHealthy || device.state == DeviceState::kMaintenance;
   return alone && planned.starts_with("planned") ? planned : words + "; " + planned;
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "wire/job_spec.hpp"
+#include "engine/attempt.hpp"
 
 namespace tranche::engine {
 namespace {
@@ -24,13 +24,6 @@ bool is_being_wiped(const State& state, const Lease& lease) {
            return (device.state == DeviceState::kScrubbing && device.record.left_by == lease.id) ||
                   is_owed_to_another(state, lease, device);
          });
-}
-
-// It is told to save itself, or does so by itself and says so.
-bool saves_itself(const Job& job, const Lease& first) {
-  if (first.checkpoint > first.granted) return true;
-  const auto spec = wire::from_json<wire::JobSpec>(job.spec);
-  return spec && spec->checkpoint;
 }
 
 }  // namespace

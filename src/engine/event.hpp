@@ -48,6 +48,8 @@ namespace tranche::engine {
   X(SubmitJob, "job.submit") \
   X(StopJob, "job.stop") \
   X(ReleaseJob, "job.release") \
+  X(PauseJob, "job.pause") \
+  X(ResumeJob, "job.resume") \
   X(SetSku, "sku.set") \
   X(ChangeSettings, "settings.change") \
   X(NoteDenial, "denied") \
@@ -121,7 +123,7 @@ namespace tranche::engine {
 // number, then its described fields; fields are only ever appended, with a default.
 // 1 to 39 tenancy, jobs and nodes; 40 to 59 bookings and health; 60 to 89 money and market; 90 to 92 volumes; 93 to 96
 // and 105 to 109 workloads; 100 to 104 storage and held jobs; 120 to 139 money and market again; 140 to 149 slices that
-// change, forecasts.
+// change, forecasts, paused jobs.
 #define TRANCHE_EVENTS(X) \
   X(Founded, 1) \
   X(PartyCreated, 2) \
@@ -231,7 +233,10 @@ namespace tranche::engine {
   X(LeaseParkAsked, 143) \
   X(LeaseReturned, 144) \
   X(StartForetold, 145) \
-  X(GuaranteeNoted, 146)
+  X(GuaranteeNoted, 146) \
+  X(JobPauseRequested, 147) \
+  X(JobPaused, 148) \
+  X(JobResumed, 149)
 // clang-format on
 
 // A variant of so many alternatives is slow to compile wherever it is copied or destroyed, and almost every

@@ -124,7 +124,7 @@ Events advance_group(const State& state, const Envelope& envelope, const JobGrou
   const Job& parent = state.jobs.at(group.id);
   if (is_over(parent.state) || state.work.waits.contains(group.id)) return {};
   if (has_ended(state, group, parent)) return end_group(group, parent);
-  if (parent.stop_requested) return {};
+  if (parent.stop_requested || parent.paused) return {};
   if (parent.not_before > envelope.at) {
     state.index.work->looks.emplace(parent.not_before, group.id);
     return {};

@@ -299,9 +299,13 @@ void append_signal_steps(const State& state,
       withdraw(state, device, out(WhenIdle::kReset), envelope.at, events);
       return;
     case HealthAction::kDrainNode:
-      for (const DeviceId id : node.devices)
-        if (!has_moved(events, id))
-          withdraw(state, state.devices.at(id), out(WhenIdle::kQuarantine), envelope.at, events);
+      for (const DeviceId id : node.devices) {
+        if (has_moved(events, id)) continue;
+        Withdrawal withdrawal = out(WhenIdle::kQuarantine);
+        if (id != device.id)
+          withdrawal.cause.reason = text(device.id) + " of its node: " + withdrawal.cause.reason;
+        withdraw(state, state.devices.at(id), withdrawal, envelope.at, events);
+      }
       return;
     case HealthAction::kQuarantine:
       withdraw(state, device, out(WhenIdle::kQuarantine), envelope.at, events);

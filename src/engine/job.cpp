@@ -223,23 +223,9 @@ void apply(State& state, const Envelope& envelope, const JobSubmitted& event) {
   state.next_job = std::max(state.next_job, event.id.value + 1);
 }
 
-// Why the actor may not do this with the job.
-static std::optional<Refusal> change_problem(const State& state,
-                                             const Actor& actor,
-                                             const Job* job,
-                                             const std::string& verb) {
-  if (job == nullptr || !can_see(state, actor, *job)) return not_found();
-  if (may(state, actor, Action::kStopJob, job->owner)) return std::nullopt;
-  return Refusal{.reason = Reason::kForbidden,
-                 .rule = "role",
-                 .where = path_of(state, job->owner),
-                 .message = "you may see this job, but not " + verb + " it",
-                 .fix = "ask its owner or an administrator"};
-}
-
 Decision decide(const State& state, const Envelope&, const Actor& actor, const StopJob& command) {
   const Job* job = state.job(command.id);
-  if (auto refusal = change_problem(state, actor, job, "stop")) return refuse(*refusal);
+  if (auto refusal = job_change_problem(state, actor, job, "stop")) return refuse(*refusal);
   if (is_over(job->state)) {
     return refuse(Refusal{.reason = Reason::kConflict,
                           .rule = "ended",
@@ -253,7 +239,7 @@ Decision decide(const State& state, const Envelope&, const Actor& actor, const S
 
 Decision decide(const State& state, const Envelope&, const Actor& actor, const ReleaseJob& command) {
   const Job* job = state.job(command.id);
-  if (auto refusal = change_problem(state, actor, job, "release")) return refuse(*refusal);
+  if (auto refusal = job_change_problem(state, actor, job, "release")) return refuse(*refusal);
   if (job->state != JobState::kHeld) {
     return refuse(Refusal{.reason = Reason::kConflict,
                           .rule = "held",
@@ -285,7 +271,7 @@ void append_stop(const State& state, const Job& job, Events& events) {
 
 void apply(State& state, const Envelope& envelope, const JobEnded& event) {
   Job& job = state.jobs.at(event.id);
-  release_quota(state, job.owner, job.ask, job.hold);
+  release_quota(state, job.owner, job.is_put_aside() ? kept_while_paused(job.ask) : job.ask, job.hold);
   job.state = event.state;
   job.ended = envelope.at;
   job.reason = event.reason;

@@ -37,7 +37,7 @@ struct Job {
   Ask ask{};
   std::string spec{};          // The job file as canonical JSON.
   std::uint32_t attempts = 0;  // Started so often.
-  std::uint32_t faults = 0;    // Attempts that ended through no fault of its own.
+  std::uint32_t faults = 0;    // Attempts that ended through no fault of its own since it last got further.
   bool stop_requested = false;
   Instant started{};                    // Of the last attempt.
   Instant not_before{};                 // Waits at least until then.
@@ -49,6 +49,12 @@ struct Job {
   Money charged{};  // For all attempts, less what was credited.
   Money credited{};
   std::uint32_t errors = 0;  // Attempts that ended through errors of its own.
+  bool paused = false;       // By request: it is put aside as soon as what runs of it has ended.
+  Instant paused_at{};
+  Duration paused_for{};  // Before that, in all.
+
+  // It holds no quota but that of its storage, and waits for a person.
+  [[nodiscard]] bool is_put_aside() const { return paused && state == JobState::kPaused; }
 };
 BOOST_DESCRIBE_STRUCT(Job,
                       (),
@@ -75,7 +81,10 @@ BOOST_DESCRIBE_STRUCT(Job,
                        message,
                        charged,
                        credited,
-                       errors))
+                       errors,
+                       paused,
+                       paused_at,
+                       paused_for))
 
 struct SubmitJob {
   PartyId owner{};  // Zero: the actor.
@@ -134,6 +143,34 @@ struct HeldJobReleased {
   PartyId owner{};
 };
 BOOST_DESCRIBE_STRUCT(HeldJobReleased, (), (id, owner))
+
+struct PauseJob {
+  JobId id{};
+  bool from_start = false;  // Though it saves nothing, and begins again.
+};
+struct JobPauseRequested {  // What runs of it saves itself and ends.
+  JobId id{};
+  PartyId owner{};
+};
+BOOST_DESCRIBE_STRUCT(JobPauseRequested, (), (id, owner))
+
+struct JobPaused {
+  JobId id{};
+  PartyId owner{};
+};
+BOOST_DESCRIBE_STRUCT(JobPaused, (), (id, owner))
+
+struct ResumeJob {
+  JobId id{};
+};
+struct JobResumed {  // Admitted again, and back in the queue.
+  JobId id{};
+  PartyId owner{};
+  Admission admission = Admission::kWithinQuota;
+  Money hold{};
+  std::optional<Instant> not_before{};  // The start that was planned for it.
+};
+BOOST_DESCRIBE_STRUCT(JobResumed, (), (id, owner, admission, hold, not_before))
 
 struct JobResized {  // An elastic job has, or waits for, another number of members.
   JobId id{};

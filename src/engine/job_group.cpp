@@ -223,6 +223,8 @@ void end_chunk(JobGroup& group, const Job& ended, Instant at) {
         settle(group, unit);  // The loop ends well only when every unit did.
       } else if (held_by_another(group, job, unit)) {
         continue;
+      } else if (ended.reason == EndReason::kPaused) {
+        wire::add_unit(group.waiting, unit);  // Somebody put the job aside.
       } else if (ended.state == JobState::kStopped) {
         charge(group, unit, job, ended.exit_code, group.tries);
       } else if (ended.reason == EndReason::kSpendLimit) {

@@ -348,6 +348,7 @@ void apply(State& state, const Envelope&, const JobRequeued& event) {
   job.reason = event.reason;
   job.message = event.message;
   job.not_before = event.not_before;
+  if (event.progressed) job.faults = 0;
   job.faults += is_platform_fault(event.reason);
   job.errors += is_own_error(event.reason);
   job.version = state.sequence;

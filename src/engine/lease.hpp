@@ -301,8 +301,9 @@ struct JobRequeued {  // Goes back to waiting, after a preemption or a fault tha
   Instant not_before{};
   std::string message{};
   PartyId owner{};
+  bool progressed = false;  // Since it last failed: faults of before say nothing of it any more.
 };
-BOOST_DESCRIBE_STRUCT(JobRequeued, (), (id, reason, not_before, message, owner))
+BOOST_DESCRIBE_STRUCT(JobRequeued, (), (id, reason, not_before, message, owner, progressed))
 
 struct JobStopRequested {
   JobId id{};

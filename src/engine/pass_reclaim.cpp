@@ -209,7 +209,7 @@ void Pass::keep_places_of_movers() {
 
 void Pass::keep_place(const Job& job, NodeId node) {
   // It waits, or is about to.
-  if (is_over(job.state) || job.stop_requested || job.leases.empty()) return;
+  if (is_over(job.state) || job.stop_requested || job.paused || job.leases.empty()) return;
   const Lease& lease = state_.leases.at(job.leases.front());
   if (job.state != JobState::kPending && !lease.revoked) return;
   const auto shape = capacity_.shape_of(job.ask, lease.trust_group);

@@ -354,5 +354,22 @@ TEST_CASE("health: a node is what its devices are") {
   CHECK(condition_of(world.state, world.state.nodes.at(bare)) == NodeCondition::kReady);
 }
 
+TEST_CASE("repair: a device that goes with its node says which of its neighbours it goes for") {
+  Fleet world;
+  const NodeId node = world.fit("gpu-01", 2);
+  const DeviceId left = world.device(node, 0), beside = world.device(node, 1);
+  const LeaseId one = world.running(world.ana, gpus(1)), other = world.running(world.ana, gpus(1));
+  const auto signal = [&](DeviceId device) {
+    return wire::HealthSignal{
+        .uuid = world.state.devices.at(device).facts.uuid, .source = "xid", .code = 79, .at = world.clock};
+  };
+  REQUIRE(world.run(NoteHealth{.node = node, .signal = signal(left)}));
+  for (const LeaseId id : {one, other})
+    REQUIRE(world.report(id, LeaseState::kEnded, EndReason::kExited, 143));
+  CHECK(health_words(world.state, world.state.devices.at(left)) == "out of service: xid 79: it left the bus");
+  CHECK(health_words(world.state, world.state.devices.at(beside)) ==
+        "out of service: " + text(left) + " of its node: xid 79: it left the bus");
+}
+
 }  // namespace
 }  // namespace tranche::engine

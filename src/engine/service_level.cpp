@@ -31,7 +31,7 @@ Money credit_for(const ServiceLevel& level, const Job& job) {
 }
 
 void judge_start(const ServiceLevel& level, const Job& job, Events& events) {
-  const Duration waited = job.started - job.submitted;
+  const Duration waited = job.started - job.submitted - job.paused_for;
   events.push_back(LevelJudged{.key = level.key,
                                .owner = job.owner,
                                .job = job.id,
@@ -43,7 +43,8 @@ void judge_start(const ServiceLevel& level, const Job& job, Events& events) {
 void judge_end(const ServiceLevel& level, const Job& job, Events& events) {
   const bool promised = level.terms.keep_deadlines && job.ask.deadline.has_value();
   Duration late{};
-  if (promised && job.state != JobState::kStopped) late = std::max(Duration{}, job.ended - *job.ask.deadline);
+  if (promised && job.state != JobState::kStopped)
+    late = std::max(Duration{}, job.ended - *job.ask.deadline - job.paused_for);
   const bool credit = late > Duration{} || owes(level, job.id);
   if (!promised && !credit) return;
   events.push_back(LevelJudged{.key = level.key,

@@ -187,8 +187,19 @@ std::string held_summary(const Job& job) {
          "); tranche release " + text(job.id) + " tries again, tranche stop ends it";
 }
 
+std::string pause_summary(const Job& job) {
+  if (!job.is_put_aside()) return "is being paused by request: it saves what it did";
+  return "paused by request since " + text(job.paused_at) +
+         ": it keeps its storage and holds no device; tranche resume " + text(job.id) + " takes it up again";
+}
+
 wire::Why explain(const State& state, const Actor& actor, const Job& job) {
   wire::Why why{.job = job.id, .state = std::string(wire::name_of(job.state)), .since = job.submitted};
+  if (job.paused) {
+    why.reason = WaitReason::kPaused;
+    why.message = pause_summary(job);
+    return why;
+  }
   if (job.state == JobState::kPaused && !job.leases.empty()) {
     why.reason = WaitReason::kPreempted;
     why.message = paused_story(state, job);

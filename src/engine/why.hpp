@@ -11,6 +11,7 @@ namespace tranche::engine {
 
 // The reason in a few words, cheap enough for every row of a list.
 [[nodiscard]] std::string wait_summary(const State&, const Job&);
-[[nodiscard]] std::string held_summary(const Job&);  // Of a job that is held, and what to do.
+[[nodiscard]] std::string held_summary(const Job&);   // Of a job that is held, and what to do.
+[[nodiscard]] std::string pause_summary(const Job&);  // Of one that is paused by request, or is to be.
 
 }  // namespace tranche::engine

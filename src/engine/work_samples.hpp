@@ -53,7 +53,10 @@ inline Events work_samples() {
       LeaseParkAsked{{8}, ana, std::chrono::seconds(30), {9}, "its owner asked for it back"},
       LeaseReturned{{8}, ana},
       StartForetold{{9}, ana, std::chrono::minutes(5), std::chrono::minutes(50)},
-      GuaranteeNoted{{acme, "firm"}, acme, 4000, 1000}};
+      GuaranteeNoted{{acme, "firm"}, acme, 4000, 1000},
+      JobPauseRequested{{9}, ana},
+      JobPaused{{9}, ana},
+      JobResumed{{9}, ana, Admission::kOnDemand, units(6), Instant(std::chrono::hours(6))}};
 }
 
 }  // namespace tranche::engine

@@ -108,7 +108,10 @@ class LevelZeroPort final : public UnpartitionedPort {
     std::vector<DeviceSample> out;
     for (const auto& [uuid, device] : devices_) {
       const auto [total, free] = memory_of(device);
-      out.push_back({.uuid = uuid, .vram_used = total - free});
+      out.push_back({.uuid = uuid,
+                     .vram_used = total - free,
+                     .missing = wire::kNoBusy | wire::kNoPower | wire::kNoTemperature | wire::kNoClock |
+                                wire::kNoErrors});
     }
     return out;
   }

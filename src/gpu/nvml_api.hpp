@@ -81,7 +81,7 @@ struct ComputeProfile {
 
 // Counters of what the multiprocessors and the memory do, between two samples; from Hopper on.
 using CounterSample = void*;
-constexpr unsigned kCounterSm = 2, kCounterDram = 10;  // In percent.
+constexpr unsigned kCounterSm = 2, kCounterTensor = 5, kCounterDram = 10;  // In percent.
 struct Counter {
   unsigned id;
   int result;

@@ -2,14 +2,17 @@
 #include "gpu/nvml_counters.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
 namespace tranche::gpu::nvml {
 namespace {
 
-std::uint16_t milli_of(double percent) {
-  return static_cast<std::uint16_t>(std::clamp(percent, 0.0, 100.0) * 10 + 0.5);
+// What the driver does not tell stays absent; between two samples of the same moment it tells no number.
+void take(std::optional<std::uint16_t>& milli, const Counter& counter) {
+  if (counter.result != 0 || !std::isfinite(counter.value)) return;
+  milli = static_cast<std::uint16_t>(std::clamp(counter.value, 0.0, 100.0) * 10 + 0.5);
 }
 
 }  // namespace
@@ -40,14 +43,16 @@ void ActivityCounters::read(Device device, wire::DeviceSample& sample) {
   if (samples.begun) {
     const auto asked = std::make_unique<Counters>();
     asked->version = 1;
-    asked->count = 2;
+    asked->count = 3;
     asked->before = samples.before;
     asked->after = samples.after;
     asked->counters[0].id = kCounterSm;
     asked->counters[1].id = kCounterDram;
+    asked->counters[2].id = kCounterTensor;
     if (api_.counters(asked.get()) == 0) {
-      if (asked->counters[0].result == 0) sample.sm_active_milli = milli_of(asked->counters[0].value);
-      if (asked->counters[1].result == 0) sample.dram_active_milli = milli_of(asked->counters[1].value);
+      take(sample.sm_active_milli, asked->counters[0]);
+      take(sample.dram_active_milli, asked->counters[1]);
+      take(sample.tensor_active_milli, asked->counters[2]);
     }
   }
   std::swap(samples.before, samples.after);

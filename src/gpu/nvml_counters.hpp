@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How busy multiprocessors and memory of NVIDIA devices are, from one reading to the next. Older devices do
-// not count.
+// How busy multiprocessors, their tensor cores and memory of NVIDIA devices are, from one reading to the
+// next. Older devices do not count.
 #include <map>
 
 #include "gpu/nvml_api.hpp"

@@ -63,17 +63,26 @@ class NvmlPort final : public DevicePort {
       if (succeeds(api_.utilization, device, &busy)) {
         sample.busy_milli = static_cast<std::uint16_t>(busy.gpu * 10);
         sample.memory_busy_milli = static_cast<std::uint16_t>(busy.memory * 10);
+      } else {
+        sample.missing |= wire::kNoBusy;
       }
+      const auto read = [&](bool succeeded, std::int32_t& value, unsigned reading, std::uint8_t lack) {
+        if (succeeded) value = static_cast<std::int32_t>(reading);
+        if (!succeeded) sample.missing |= lack;
+      };
       unsigned reading = 0;
-      if (succeeds(api_.power, device, &reading))
-        sample.power_milliwatts = static_cast<std::int32_t>(reading);
-      if (succeeds(api_.temperature, device, 0U, &reading))
-        sample.temperature_celsius = static_cast<std::int32_t>(reading);
-      if (succeeds(api_.clock, device, nvml::kClockSm, &reading))
-        sample.sm_clock_megahertz = static_cast<std::int32_t>(reading);
+      const bool power = succeeds(api_.power, device, &reading);
+      read(power, sample.power_milliwatts, reading, wire::kNoPower);
+      const bool temperature = succeeds(api_.temperature, device, 0U, &reading);
+      read(temperature, sample.temperature_celsius, reading, wire::kNoTemperature);
+      const bool clock = succeeds(api_.clock, device, nvml::kClockSm, &reading);
+      read(clock, sample.sm_clock_megahertz, reading, wire::kNoClock);
       unsigned long long errors = 0;
-      if (succeeds(api_.ecc_errors, device, nvml::kUncorrected, nvml::kSinceBoot, &errors))
+      if (succeeds(api_.ecc_errors, device, nvml::kUncorrected, nvml::kSinceBoot, &errors)) {
         sample.ecc_uncorrected = errors;
+      } else {
+        sample.missing |= wire::kNoErrors;
+      }
       if (succeeds(api_.ecc_errors, device, nvml::kCorrected, nvml::kSinceBoot, &errors))
         sample.ecc_corrected = errors;
       if (succeeds(api_.total_energy, device, &errors)) sample.energy_millijoules = errors;

@@ -139,8 +139,14 @@ class OpenClPort final : public UnpartitionedPort {
     last_busy_ = busy;
     last_total_ = total;
     for (const OpenClDevice& device : devices_) {
-      DeviceSample sample{.uuid = device.facts.uuid};
-      if (device.is_cpu) sample.busy_milli = static_cast<std::uint16_t>(milli);
+      DeviceSample sample{.uuid = device.facts.uuid,
+                          .missing = wire::kNoMemory | wire::kNoPower | wire::kNoTemperature |
+                                     wire::kNoClock | wire::kNoErrors};
+      if (device.is_cpu) {
+        sample.busy_milli = static_cast<std::uint16_t>(milli);
+      } else {
+        sample.missing |= wire::kNoBusy;
+      }
       out.push_back(std::move(sample));
     }
     return out;

@@ -91,20 +91,35 @@ class RocmPort final : public UnpartitionedPort {
   [[nodiscard]] std::vector<DeviceSample> sample() override {
     std::vector<DeviceSample> out;
     for (const auto& [uuid, index] : indexes_) {
-      DeviceSample sample{.uuid = uuid};
+      DeviceSample sample{.uuid = uuid,
+                          .missing = wire::kNoBusy | wire::kNoPower | wire::kNoTemperature | wire::kNoClock |
+                                     wire::kNoErrors};
+      const auto has = [&](std::uint8_t reading) {
+        sample.missing = static_cast<std::uint8_t>(sample.missing & ~reading);
+      };
       std::uint64_t used = 0;
       if (!succeeds(api_.memory_used, index, kVram, &used)) continue;
       sample.vram_used = {static_cast<std::int64_t>(used)};
       std::uint32_t percent = 0;
-      if (succeeds(api_.busy, index, &percent)) sample.busy_milli = static_cast<std::uint16_t>(percent * 10);
+      if (succeeds(api_.busy, index, &percent)) {
+        sample.busy_milli = static_cast<std::uint16_t>(percent * 10);
+        has(wire::kNoBusy);
+      }
       std::uint64_t microwatts = 0;
-      if (succeeds(api_.power, index, 0U, &microwatts))
+      if (succeeds(api_.power, index, 0U, &microwatts)) {
         sample.power_milliwatts = static_cast<std::int32_t>(microwatts / 1000);
+        has(wire::kNoPower);
+      }
       std::int64_t millidegrees = 0;
-      if (succeeds(api_.temperature, index, kJunction, kCurrent, &millidegrees))
+      if (succeeds(api_.temperature, index, kJunction, kCurrent, &millidegrees)) {
         sample.temperature_celsius = static_cast<std::int32_t>(millidegrees / 1000);
+        has(wire::kNoTemperature);
+      }
       EccCount errors;
-      if (succeeds(api_.ecc, index, kUmcBlock, &errors)) sample.ecc_uncorrected = errors.uncorrected;
+      if (succeeds(api_.ecc, index, kUmcBlock, &errors)) {
+        sample.ecc_uncorrected = errors.uncorrected;
+        has(wire::kNoErrors);
+      }
       out.push_back(std::move(sample));
     }
     return out;

@@ -137,7 +137,8 @@ std::vector<DeviceSample> ScriptedPort::sample() {
                         .temperature_celsius = point.temperature,
                         .sm_clock_megahertz = point.clock};
     // As a real one would count them while it does what the script says.
-    sample.memory_busy_milli = sample.sm_active_milli = sample.dram_active_milli = point.busy_milli;
+    sample.memory_busy_milli = sample.sm_active_milli = sample.dram_active_milli =
+        sample.tensor_active_milli = point.busy_milli;
     sample.ecc_corrected = 0;
     if (const std::int32_t limit = clock_limit(i, at); limit > 0)
       sample.sm_clock_megahertz = point.clock == 0 ? limit : std::min(point.clock, limit);

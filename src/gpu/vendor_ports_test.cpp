@@ -39,6 +39,9 @@ TEST_CASE("AMD telemetry is in our units, and new memory errors are told") {
   CHECK(samples[0].vram_used.count == 1000000);
   CHECK(samples[0].power_milliwatts == 141500);
   CHECK(samples[0].temperature_celsius == 43);
+  // What it has no call for is said to be missing, and what was read is not.
+  CHECK((samples[0].missing & wire::kNoClock) != 0);
+  CHECK((samples[0].missing & (wire::kNoBusy | wire::kNoPower | wire::kNoTemperature)) == 0);
   CHECK(port->signals().empty());  // The first reading is where counting begins.
   const auto signals = port->signals();
   REQUIRE(signals.size() == 1);
@@ -58,6 +61,8 @@ TEST_CASE("Intel devices are found") {
   CHECK(devices[0].pci_address == "0000:9a:00.1");
   CHECK_FALSE(devices[0].soft_capable);
   CHECK(port->sample().at(0).vram_used.count == 5000);
+  CHECK((port->sample().at(0).missing & wire::kNoPower) != 0);
+  CHECK((port->sample().at(0).missing & wire::kNoMemory) == 0);
 }
 
 TEST_CASE("a library that is not there is no port") {

@@ -360,6 +360,8 @@ void AgentHub::follow(const Durable& durable) {
       forget_checkpoints(ended->id);
     } else if (const auto* again = std::get_if<engine::JobRequeued>(&event)) {
       forget_checkpoints(again->id);
+    } else if (const auto* paused = std::get_if<engine::JobPaused>(&event)) {
+      forget_checkpoints(paused->id);
     } else if (const LeaseId changed = engine::lease_changed_by(event); changed != LeaseId{}) {
       const engine::Lease* lease = durable.state->lease(changed);
       if (lease == nullptr || !lease->live()) continue;

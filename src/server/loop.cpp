@@ -23,6 +23,7 @@ constexpr int kPassesMax = 4;  // A batch never holds the loop for long; the nex
 // What frees capacity or takes rights away must work on a full disk, too.
 journal::Need need_of(const engine::Command& command) {
   const bool essential = std::holds_alternative<engine::StopJob>(command) ||
+                         std::holds_alternative<engine::PauseJob>(command) ||
                          std::holds_alternative<engine::RevokeToken>(command) ||
                          std::holds_alternative<engine::RevokeRole>(command) ||
                          std::holds_alternative<engine::ChangeParty>(command) ||

@@ -13,6 +13,7 @@ wire::TelemetryPoint closed(const wire::TelemetryPoint& sums, std::int64_t count
   point.power_milliwatts /= count;
   if (point.sm_active_milli) *point.sm_active_milli /= count;
   if (point.dram_active_milli) *point.dram_active_milli /= count;
+  if (point.tensor_active_milli) *point.tensor_active_milli /= count;
   return point;
 }
 
@@ -49,6 +50,7 @@ void Telemetry::add(Series& series, const wire::DeviceSample& sample, Instant no
       std::max<std::int64_t>(series.open.temperature_celsius, sample.temperature_celsius);
   add_to(series.open.sm_active_milli, sample.sm_active_milli);
   add_to(series.open.dram_active_milli, sample.dram_active_milli);
+  add_to(series.open.tensor_active_milli, sample.tensor_active_milli);
   const bool first = !std::exchange(series.counted, true);  // What was before we looked is nobody's news.
   const std::int64_t uncorrected = growth(series.ecc_uncorrected, sample.ecc_uncorrected);
   if (!first) series.open.ecc_uncorrected += uncorrected;

@@ -211,6 +211,16 @@ struct Parting {
 };
 BOOST_DESCRIBE_STRUCT(Parting, (), (reason, message))
 
+// Readings of a sample that a device may not give: what stands there is no reading then.
+enum : std::uint8_t {
+  kNoBusy = 1,
+  kNoMemory = 2,
+  kNoPower = 4,
+  kNoTemperature = 8,
+  kNoClock = 16,
+  kNoErrors = 32,
+};
+
 struct DeviceSample {
   std::string uuid{};
   std::uint16_t busy_milli = 0;
@@ -221,10 +231,12 @@ struct DeviceSample {
   std::uint64_t ecc_uncorrected = 0;
   // Absent where the device or its driver does not measure it.
   std::optional<std::uint64_t> ecc_corrected{};
-  std::optional<std::uint16_t> memory_busy_milli{};   // Of the time, memory was being read or written.
-  std::optional<std::uint16_t> sm_active_milli{};     // Of all multiprocessors, those with work.
-  std::optional<std::uint16_t> dram_active_milli{};   // Of the memory's throughput, what was used.
-  std::optional<std::uint64_t> energy_millijoules{};  // Since the driver was loaded.
+  std::optional<std::uint16_t> memory_busy_milli{};    // Of the time, memory was being read or written.
+  std::optional<std::uint16_t> sm_active_milli{};      // Of all multiprocessors, those with work.
+  std::optional<std::uint16_t> dram_active_milli{};    // Of the memory's throughput, what was used.
+  std::optional<std::uint64_t> energy_millijoules{};   // Since the driver was loaded.
+  std::optional<std::uint16_t> tensor_active_milli{};  // Of the time, tensor cores were at work.
+  std::uint8_t missing = 0;                            // kNoBusy and the like.
   bool operator==(const DeviceSample&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(DeviceSample,
@@ -240,7 +252,9 @@ BOOST_DESCRIBE_STRUCT(DeviceSample,
                        memory_busy_milli,
                        sm_active_milli,
                        dram_active_milli,
-                       energy_millijoules))
+                       energy_millijoules,
+                       tensor_active_milli,
+                       missing))
 
 // What the guard counts of one slice, since its lease began.
 struct SliceSample {

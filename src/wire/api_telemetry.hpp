@@ -26,6 +26,7 @@ struct TelemetryPoint {  // Means over the step that ends at `at`; memory and te
   std::optional<std::int64_t> dram_active_milli{};
   std::optional<std::int64_t> ecc_corrected{};
   std::int64_t ecc_uncorrected = 0;
+  std::optional<std::int64_t> tensor_active_milli{};
 };
 BOOST_DESCRIBE_STRUCT(TelemetryPoint,
                       (),
@@ -37,7 +38,8 @@ BOOST_DESCRIBE_STRUCT(TelemetryPoint,
                        sm_active_milli,
                        dram_active_milli,
                        ecc_corrected,
-                       ecc_uncorrected))
+                       ecc_uncorrected,
+                       tensor_active_milli))
 
 struct DeviceSeries {
   DeviceId device{};

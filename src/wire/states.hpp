@@ -87,6 +87,7 @@ enum class EndReason : std::uint8_t {
   kUnitsFailed,       // Some of its frames, however often they were tried.
   kResized,           // Goes on with more or fewer workers.
   kUnitQuota,         // Its party may do no more of its units in this period.
+  kPaused,            // Somebody asked; it goes on when somebody asks for that.
 };
 BOOST_DESCRIBE_ENUM(EndReason,
                     kNone,
@@ -110,7 +111,8 @@ BOOST_DESCRIBE_ENUM(EndReason,
                     kDependencyFailed,
                     kUnitsFailed,
                     kResized,
-                    kUnitQuota)
+                    kUnitQuota,
+                    kPaused)
 constexpr bool is_platform_fault(EndReason reason) {
   return reason == EndReason::kLeaseExpired || reason == EndReason::kDeviceFault ||
          reason == EndReason::kNodeFault || reason == EndReason::kPlatformFault;

@@ -32,6 +32,7 @@ enum class WaitReason : std::uint8_t {
   kPriority,
   kPreempted,
   kBackoff,  // Between two attempts.
+  kPaused,   // By request.
 };
 BOOST_DESCRIBE_ENUM(WaitReason,
                     kNotWaiting,
@@ -48,7 +49,8 @@ BOOST_DESCRIBE_ENUM(WaitReason,
                     kTopology,
                     kPriority,
                     kPreempted,
-                    kBackoff)
+                    kBackoff,
+                    kPaused)
 
 struct WhyAhead {
   JobId job{};
