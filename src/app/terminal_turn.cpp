@@ -13,9 +13,9 @@ void put_in_front(int terminal, pid_t group) {
   sigset_t before;
   ::sigemptyset(&asking);
   ::sigaddset(&asking, SIGTTOU);
-  ::sigprocmask(SIG_BLOCK, &asking, &before);
+  ::pthread_sigmask(SIG_BLOCK, &asking, &before);
   ::tcsetpgrp(terminal, group);
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace
