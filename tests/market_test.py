@@ -417,6 +417,12 @@ def who_bought_sells_on():
         assert member.get("/v1/market/orders").json["items"][0]["party"] == "buyer/member"
         refused = tranche(member, "market", "sell", "gpu_000001", "--for", "1h", "--price", "2/h", code=4)
         assert "for the role capacity_owner" in refused, refused
+        for words, said in ((["gpu_000001", "--node", "n1"], "named where a model is offered"),
+                            (["gpu_000001", "--region", "eu"], "named where a model is offered"),
+                            ([contract, "--interruptible"], "sold on as what it is"),
+                            (["H100", "--region", "mars"], "no H100 of yours can be offered in mars")):
+            refused = tranche(seller, "market", "sell", *words, "--for", "1h", "--price", "2/h", code=2)
+            assert said in refused, refused
         for words in (["sell", contract, "--min", "-1h", "--for", "1h", "--price", "2/h"], ["buy", "H100", "--for", "-1h", "--limit", "2/h"]):
             assert "takes a duration such as 3h" in tranche(member, "market", *words, code=2)
         refused = tranche(member, "market", "buy", "H10O", "--for", "1h", "--limit", "1/h", "--rest", code=2)

@@ -126,6 +126,22 @@ PartyId seller_of(const engine::State& state, const wire::ListingBody& body, Par
   return of_his ? bought->buyer : caller;
 }
 
+// A device is where it is, and what was bought is what it is: what says otherwise would count for nothing.
+std::optional<wire::Problem> instead_of_model_problem(const wire::ListingBody& body) {
+  const wire::InstrumentBody& said = body.instrument;
+  if (!body.node.empty() || !said.region.empty())
+    return wire::Problem{
+        body.node.empty() ? "region" : "node",
+        "a node or a region is named where a model is offered",
+        "leave it out: " + (body.device.empty() ? body.contract : body.device) + " is where it is"};
+  const bool as_another =
+      !said.shape.empty() || said.interruptible || said.isolation != wire::Isolation::kSoft;
+  if (body.contract.empty() || !as_another) return std::nullopt;
+  return wire::Problem{"instrument",
+                       "what was bought is sold on as what it is",
+                       "leave the shape, the isolation and interruptible out"};
+}
+
 Result<engine::ListCapacity, wire::Problem> listing_of(const engine::State& state,
                                                        const wire::ListingBody& body,
                                                        PartyId caller) {
@@ -149,7 +165,10 @@ Result<engine::ListCapacity, wire::Problem> listing_of(const engine::State& stat
       return refuse(wire::Problem{"to", "there is no party '" + name + "'", "name a tenant"});
     command.audience.parties.push_back(party);
   }
-  if (!body.device.empty() || !body.contract.empty()) return command;
+  if (!body.device.empty() || !body.contract.empty()) {
+    if (auto problem = instead_of_model_problem(body)) return refuse(std::move(*problem));
+    return command;
+  }
   if (body.instrument.model.empty())
     return refuse(
         wire::Problem{"device", "an offer is of a device, a model or a contract", "name one of them"});
@@ -162,7 +181,8 @@ Result<engine::ListCapacity, wire::Problem> listing_of(const engine::State& stat
     return refuse(wire::Problem{
         "model",
         "no " + body.instrument.model + " of yours can be offered" +
-            (body.node.empty() ? "" : " on " + body.node),
+            (body.node.empty() ? "" : " on " + body.node) +
+            (body.instrument.region.empty() ? "" : " in " + body.instrument.region),
         "tranche gpus shows devices; what is simulated or a peer's needs: tranche market certify"});
   return command;
 }

@@ -31,13 +31,14 @@ std::string query_of(const ReportOptions& options, bool by) {
 
 // "0.0021/frame", "0.30/1M tokens": the whole row over what was done.
 std::string unit_costs(const wire::CostRow& row) {
+  constexpr Money kTellsLittle{10};  // Below it, one digit is left.
   std::string out;
   for (const auto& [unit, cost] : row.unit_cost) {
     const auto million = row.cost_per_million.find(unit);
     const std::string one = unit.ends_with('s') ? unit.substr(0, unit.size() - 1) : unit;
-    out += (out.empty() ? "" : ", ") + (million == row.cost_per_million.end()
-                                            ? text(cost) + "/" + one
-                                            : text(million->second) + "/1M " + unit);
+    const bool by_one = million == row.cost_per_million.end() || cost >= kTellsLittle;
+    out +=
+        (out.empty() ? "" : ", ") + (by_one ? text(cost) + "/" + one : text(million->second) + "/1M " + unit);
   }
   return out.empty() ? "-" : out;
 }

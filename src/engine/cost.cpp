@@ -52,6 +52,7 @@ std::string label(const State& state, const CostLine& line, wire::CostBy by, con
       if (line.key.volume != VolumeId{}) return text(line.key.volume);
       return line.key.of_exchange() ? "exchange" : text(line.key.job);
     case wire::CostBy::kModel:
+      if (line.model.empty() && !line.key.of_exchange()) return "other devices";
       return line.key.of_exchange() ? "exchange" : line.model;
     case wire::CostBy::kKind:
       if (line.key.volume != VolumeId{}) return "storage";

@@ -105,6 +105,25 @@ TEST_CASE("cost: what costs less than a micro-unit each has its price by the mil
   CHECK_FALSE(batch().cost_per_million.contains("frames"));
 }
 
+TEST_CASE("cost: a device whose model nobody knows has a name on reports and bills") {
+  MarketWorld world(1, units(100));
+  const PriceList list{.name = "list", .rules = {{.name = "all", .gpu_hour = units(6)}}};
+  REQUIRE(world.run(SetPriceList{list}, world.root));
+  REQUIRE(world.run(OpenMeter{{.lease = {1}, .job = {4}, .party = world.traders[0], .milli = 1000}}));
+  const Instant start = world.clock;
+  world.clock += minutes(10);
+  REQUIRE(world.run(RecordUsage{
+      {.lease = {1}, .epoch = 1, .sequence = 1, .device = {1}, .from = start, .to = world.clock}}));
+  const Instant from = month_of(world.clock);
+  const auto rows =
+      cost_report(world.state, world.tenants[0], wire::CostBy::kModel, from, from + hours(24 * 31)).items;
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].what == "other devices");
+  const wire::InvoiceView bill = invoice(world.state, world.tenants[0], from);
+  REQUIRE(bill.lines.size() == 1);
+  CHECK(bill.lines[0].description == "Use of other devices");
+}
+
 TEST_CASE("invoice: lines round half to even, and the total is what they add up to") {
   CHECK(round_to_cents(15'000) == 20'000);
   CHECK(round_to_cents(25'000) == 20'000);

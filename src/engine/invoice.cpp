@@ -33,6 +33,7 @@ std::string what_of(const CostLine& line) {
 std::string description_of(const std::string& what) {
   if (what == "fees") return "Fees on what was sold on the exchange";
   if (what == kExchange) return "Capacity bought on the exchange, paid to its sellers";
+  if (what.empty()) return "Use of other devices";  // Whose model nobody knows.
   return what == "storage" ? "Storage kept in volumes" : "Use of " + what;
 }
 

@@ -118,7 +118,8 @@ DeviceId device_to_offer(const State& state, const ListCapacity& wanted, NodeId 
     const auto certified = certified_as(state, id);
     const bool meant = certified && is_model(certified->model, wanted.instrument.model) &&
                        may_offer(state, wanted.owner, *certified) &&
-                       (node == NodeId{} || certified->node == node);
+                       (node == NodeId{} || certified->node == node) &&
+                       (wanted.instrument.region.empty() || certified->region == wanted.instrument.region);
     if (!meant) continue;
     if (any == DeviceId{}) any = id;
     const Offer offer{wanted.owner,

@@ -219,6 +219,8 @@ TEST_CASE("job file: a mistake is named with its line, its place and the nearest
   CHECK(complaint("run: x\nenv: {A: b}\nenvs: {A: c}\n") == "line 3: envs: is given twice");
   CHECK(complaint(R"({"run": "x", "nodez": 1})") == "nodez: unknown key 'nodez' (did you mean 'nodes'?)");
   CHECK(complaint(R"({"run": "x", "envs": {"A": 1}})") == "envs.A: must be a string, not a number");
+  CHECK(complaint("run: x\nlimits: {spend: 0}\n") ==
+        "line 1: limits.spend: must be above zero; without it, only the limits of quotas count");
   CHECK(complaint("run: x\nunits: {frames: }\n") ==
         "line 2: units.frames: must be a string or a number, not null");
   CHECK(complaint("- a\n- b\n") == "line 1: must be an object, not a list");

@@ -124,7 +124,8 @@ std::optional<Problem> Fields<JobSpec>::check(const JobSpec& job) {
     return wrong("limits.time", "must be more than nothing");
   if (limits.idle && *limits.idle <= Duration::zero())
     return wrong("limits.idle", "must be more than nothing");
-  if (limits.spend && limits.spend->micros < 0) return wrong("limits.spend", "must not be negative");
+  if (limits.spend && limits.spend->micros <= 0)
+    return wrong("limits.spend", "must be above zero; without it, only the limits of quotas count");
   if (limits.price_per_hour && limits.price_per_hour->micros < 0) {
     return wrong("limits.price_per_hour", "must not be negative");
   }
