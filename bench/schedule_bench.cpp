@@ -63,7 +63,6 @@ Row memory_row(const std::string& what, double bytes) {
   return {.what = what, .value = bytes, .unit = "bytes/slice", .goal = 1024, .better = Better::kLower};
 }
 
-// Leases, what is known of devices and places, and what the policy remembers, beyond the jobs themselves.
 double slices_of(const Fleet& fleet) {
   std::size_t slices = 0;
   for (const auto& [id, lease] : fleet.state.leases) slices += lease.slices.size();
@@ -97,6 +96,7 @@ std::vector<Row> schedule_rows() {
   rows.push_back({.what = "live passes filling 1,213 nodes, decided and applied, placements",
                   .value = static_cast<double>(granted) / seconds_since(filling),
                   .unit = "/s"});
+  // Leases, what is known of devices and places, and what the policy remembers.
   rows.push_back(memory_row("memory of a device-slice that is given out, beyond its job's",
                             (heap_bytes() - waiting) / slices_of(fleet)));
   fleet.queue_up(100'000 - std::min<std::uint64_t>(100'000, 20'000 - granted));
