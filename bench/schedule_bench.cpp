@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The live scheduling pass: the engine's own `Schedule` command, decided and applied, on a fleet of the size
-// of a large data centre, with a queue behind it.
+// of a large data centre, with a queue behind it; and what a slice that is given out or booked holds of
+// memory.
 #include <algorithm>
 #include <chrono>
+#include <malloc.h>
 
 #include "bench/bench.hpp"
 #include "engine/world.hpp"
@@ -52,15 +54,51 @@ void free_one(Fleet& fleet, LeaseId id) {
   static_cast<void>(fleet.scrub(id));
 }
 
+double heap_bytes() {
+  const auto heap = mallinfo2();
+  return static_cast<double>(heap.uordblks + heap.hblkhd);
+}
+
+Row memory_row(const std::string& what, double bytes) {
+  return {.what = what, .value = bytes, .unit = "bytes/slice", .goal = 1024, .better = Better::kLower};
+}
+
+double slices_of(const Fleet& fleet) {
+  std::size_t slices = 0;
+  for (const auto& [id, lease] : fleet.state.leases) slices += lease.slices.size();
+  return static_cast<double>(slices);
+}
+
+// Every device of a hundred nodes, booked for a hundred nights.
+Row booked_row() {
+  Fleet fleet(100, 8);
+  constexpr int kNights = 100;
+  engine::BookWindows nights{.ask = engine::gpus(1), .zone = "UTC"};
+  for (int night = 1; night <= kNights; ++night) {
+    const Instant from = fleet.clock + std::chrono::hours(24 * night);
+    nights.windows.push_back({from, from + std::chrono::hours(8)});
+  }
+  const double before = heap_bytes();
+  int booked = 0;
+  while (fleet.run(nights, fleet.users[0])) ++booked;
+  return memory_row("memory of a device-slice that is booked, " + std::to_string(booked) + " devices, " +
+                        std::to_string(kNights) + " windows each",
+                    (heap_bytes() - before) / std::max(booked * kNights, 1));
+}
+
 std::vector<Row> schedule_rows() {
-  std::vector<Row> rows;
+  std::vector<Row> rows{booked_row()};
   Fleet fleet(1'213, 5);
   fleet.queue_up(20'000);
+  const double waiting = heap_bytes();
   const auto filling = Clock::now();
   const std::size_t granted = fleet.schedule();
   rows.push_back({.what = "live passes filling 1,213 nodes, decided and applied, placements",
                   .value = static_cast<double>(granted) / seconds_since(filling),
                   .unit = "/s"});
+  // Leases, what is known of devices and places, and what the policy remembers.
+  rows.push_back(memory_row("memory of a device-slice that is given out, beyond its job's",
+                            (heap_bytes() - waiting) / slices_of(fleet)));
   fleet.queue_up(100'000 - std::min<std::uint64_t>(100'000, 20'000 - granted));
   static_cast<void>(fleet.schedule());
   std::vector<double> passes;
