@@ -206,7 +206,7 @@ def a_policy_of_ones_own_decides():
                           "      - {source: xid, codes: [48], action: note, jobs: kept, bill: charged, means: ours}\n"
                           "    unknown: {action: suspect, jobs: kept, bill: charged}\n")
         # What is in force can be read, changed and given back; a table for nobody's devices is refused.
-        built_in = json.loads(tranche(site, site.operator.token, "health", "policy"))
+        built_in = json.loads(tranche(site, site.operator.token, "health", "policy", "-o", "json"))
         assert {table["family"] for table in built_in["tables"]} == {"nvidia", "any"}, built_in
         assert any(79 in row["codes"] for row in built_in["tables"][0]["rows"]), built_in
         again = site.platform.folder / "again.yaml"
@@ -227,7 +227,7 @@ def a_quicker_acceptance_is_a_wish_that_shows():
     """`--acceptance quick` is said at the start, kept in the journal, and stands on the board; a wrong level is refused."""
     with Site(devices=False) as site:
         assert "new devices are tested at level quick before their first use (--acceptance)" in site.platform.log_text()
-        assert json.loads(tranche(site, site.operator.token, "health", "policy"))["acceptance"] == "quick"
+        assert json.loads(tranche(site, site.operator.token, "health", "policy", "-o", "json"))["acceptance"] == "quick"
         assert "new devices are tested at level quick" in tranche(site, site.operator.token, "health", "board")
         told = [entry for entry in site.operator.get("/v1/audit").json["items"] if entry["action"] == "health.policy"]
         assert len(told) == 1, told

@@ -106,7 +106,8 @@ void Command::also(const std::string& name) const {
 void Command::gather(const std::string& heading, std::string_view names) const {
   std::istringstream words{std::string(names)};
   for (std::string name; words >> name;) {
-    for (CLI::App* const command : app_->get_subcommands([&](CLI::App* one) { return one->get_name() == name; })) {
+    for (CLI::App* const command :
+         app_->get_subcommands([&](CLI::App* one) { return one->get_name() == name; })) {
       command->group(heading);
     }
   }

@@ -56,7 +56,7 @@ class Command {
   Option add_option(const std::string& name, Value& value, const std::string& about) const;
   Option add_flag(const std::string& name, bool& value, const std::string& about) const;
   void callback(std::function<void()> run) const;
-  void also(const std::string& name) const;                          // Another name for it.
+  void also(const std::string& name) const;  // Another name for it.
   // Lists those of its subcommands that `names` has, with a space between them, under a heading.
   void gather(const std::string& heading, std::string_view names) const;
   void hide() const;                                                 // Nobody types it: not in the list.

@@ -14,9 +14,10 @@ struct Topic {
 };
 constexpr std::array kTopics{
     Topic{"Getting in", "login logout whoami context doctor completion help"},
-    Topic{"Work",
-          "run sbatch ps show why pause resume stop release wait logs results exec cp shell notebook recurring "
-          "behaviour size"},
+    Topic{
+        "Work",
+        "run sbatch ps show why pause resume stop release wait logs results exec cp shell notebook recurring "
+        "behaviour size"},
     Topic{"Services", "serve service"},
     Topic{"Storage", "volume"},
     Topic{"Capacity and time", "gpus node top device book maintenance forecast advise sim level"},
