@@ -111,13 +111,20 @@ TEST_CASE("stream: a hundred dead readers do not hold up the others") {
     dead.push_back(std::make_unique<RawSocket>(world.port()));
     dead.back()->send("GET /s HTTP/1.1\r\nHost: a\r\n\r\n");
   }
-  while (world.server.counts().requests < 100) std::this_thread::yield();
+  const auto opened = [&] {  // A request counts before it is answered.
+    const std::lock_guard lock(mutex);
+    return streams.size();
+  };
+  while (opened() < 100) std::this_thread::yield();
   const std::string event = sse_event("1", "flood", std::string(32 * 1024, 'f'));
   Client client = world.client();
   int alive = 100;
   for (int round = 0; round < 2'000 && alive > 0; ++round) {
     alive = 0;
-    for (const auto& stream : streams) alive += stream->write(event) ? 1 : 0;
+    {
+      const std::lock_guard lock(mutex);
+      for (const auto& stream : streams) alive += stream->write(event) ? 1 : 0;
+    }
     if (round % 10 == 0) CHECK(client.get("/ok")->body == "ok");
   }
   CHECK(alive == 0);
