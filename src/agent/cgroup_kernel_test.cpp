@@ -113,11 +113,13 @@ TEST_CASE("cgroups on this kernel: a promised CPU is had before what runs beside
   const KernelGroups held;
   if (!held.usable()) return;
   held.limit({.cpu_milli = 1000});
-  const auto spin = [] {  // All on one processor, so that they must share it.
+  auto* begun = shared<std::atomic<int>>();
+  const auto spin = [begun] {  // All on one processor, so that they must share it.
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(0, &one);
     if (::sched_setaffinity(0, sizeof one, &one) != 0) return 1;
+    ++*begun;
     for (volatile bool on = true; on;) {}
     return 0;
   };
@@ -128,6 +130,8 @@ TEST_CASE("cgroups on this kernel: a promised CPU is had before what runs beside
     return control_number("/proc/" + std::to_string(pid) + "/schedstat");
   };
   constexpr std::uint64_t kEnough = 60'000'000;
+  while (*begun < 2 && ::waitpid(job, nullptr, WNOHANG) == 0) ::usleep(1000);
+  REQUIRE(*begun == 2);  // On a slow machine the one may be over with its time before the other begins.
   const std::uint64_t job_first = had(job), beside_first = had(beside);
   while (had(beside) - beside_first < kEnough) ::usleep(1000);
   CHECK(had(job) - job_first > 2 * kEnough);  // Without a weight: as much.
